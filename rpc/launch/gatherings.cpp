@@ -169,12 +169,6 @@ Clock::time_point Gatherings::deadline() const {
   return first;
 }
 
-bool Gatherings::awaits(WorkerId rank) const {
-  return std::any_of(open_.begin(), open_.end(), [&](const auto& one) {
-    return takes_part(one.first, rank) && !one.second.contributions.contains(rank);
-  });
-}
-
 void Gatherings::refuse(WorkerId to, uint32_t question, const Failure& failure) {
   failure_ = failure;
   answers_.push_back({to, encode({.kind = RendezvousKind::not_gathered,

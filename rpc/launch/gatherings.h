@@ -41,7 +41,6 @@ class Gatherings {
   void end() { open_.clear(), answers_.clear(); }  ///< without an answer: the group has failed
 
   Clock::time_point deadline() const;         ///< when `on_timer` has something to do
-  bool awaits(WorkerId rank) const;           ///< others wait for it
   bool met() const noexcept { return met_; }  ///< a gathering of all has come about
   /// A shutdown has got beyond its first phase, or failed where rank 0 took part.
   bool shutting_down() const noexcept { return shutting_down_; }

@@ -137,11 +137,6 @@ GroupView Membership::wait_for_change(uint64_t epoch, Clock::time_point deadline
   }
 }
 
-bool Membership::awaits_answer() const {
-  const std::lock_guard lock(mutex_);
-  return !asked_.empty() && !failure_;
-}
-
 void Membership::heard(RendezvousMessage message) {
   switch (message.kind) {
     case RendezvousKind::refused:

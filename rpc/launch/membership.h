@@ -66,7 +66,6 @@ class Membership {
   /// Returns the view as soon as its epoch is higher, or at the deadline. Throws what has ended the group.
   GroupView wait_for_change(uint64_t epoch, Clock::time_point deadline);
 
-  bool awaits_answer() const;
   void heard(RendezvousMessage message);
   void rank_0_lost(const std::string& why);
   /// `apply` is told, on the leader's thread, of all changes since the welcome, in order, and says `applied` of each.
@@ -109,7 +108,7 @@ class WorkerEvents final : public GroupEvents {
   void connected(const WorkerInfo&, uint64_t) override {}
   void received(const WorkerInfo& from, uint64_t incarnation, Bytes payload) override;
   void lost(const WorkerInfo& peer, uint64_t incarnation, const std::string& why) override;
-  bool awaits(const WorkerInfo& peer) const override { return peer.id == 0 && membership_->awaits_answer(); }
+  bool awaits(const WorkerInfo& peer) const override { return peer.id == 0; }  // rank 0 alone knows who lives
 
  private:
   const std::shared_ptr<Membership> membership_;

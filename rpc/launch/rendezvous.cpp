@@ -12,7 +12,6 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kMaxRefusals = 8;  // that are remembered: anybody may be refused, as often as he likes
 constexpr auto kBetweenNews = 20ms;      // changes that nobody waits for are told together
-constexpr auto kAskFor = 60s;            // whose place somebody would like to take is asked so long whether it lives
 
 }  // namespace
 
@@ -38,10 +37,7 @@ bool RendezvousServer::all_told() const noexcept {
   return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.told; });
 }
 
-bool RendezvousServer::awaits(WorkerId rank, Clock::time_point now) const {
-  if (!complete() || failed()) return false;
-  return gatherings_.awaits(rank) || slots_[static_cast<std::size_t>(rank)].asked_until > now;
-}
+bool RendezvousServer::awaits(WorkerId rank) const { return complete() && !failed() && roster_.alive(rank); }
 
 void RendezvousServer::note_refused(const std::string& why) {
   if (complete() || failed()) return;
@@ -51,14 +47,13 @@ void RendezvousServer::note_refused(const std::string& why) {
 
 /// It learns why and is forgotten: who cannot belong to this group cannot end it either. If it was meant to, it is
 /// missing in the end, and named then.
-std::optional<RendezvousServer::Refusal> RendezvousServer::admit(const WorkerInfo& who, int world_size,
-                                                                 Clock::time_point now) {
+std::optional<RendezvousServer::Refusal> RendezvousServer::admit(const WorkerInfo& who, int world_size) {
   const bool in_range = who.id >= 0 && who.id < roster_.world_size();
   if (failed() && in_range && !complete() && !slot(who.id).told) {
     slot(who.id).told = true;
     return Refusal{.text = failure_->text, .failure = failure_->kind};
   }
-  return complete() || failed() ? admit_again(who, world_size, now) : admit_first(who, world_size);
+  return complete() || failed() ? admit_again(who, world_size) : admit_first(who, world_size);
 }
 
 std::optional<RendezvousServer::Refusal> RendezvousServer::admit_first(const WorkerInfo& who, int world_size) {
@@ -86,8 +81,7 @@ std::optional<RendezvousServer::Refusal> RendezvousServer::admit_first(const Wor
 }
 
 /// It may belong to the next group that meets here, or be a worker of this one that was started anew.
-std::optional<RendezvousServer::Refusal> RendezvousServer::admit_again(const WorkerInfo& who, int world_size,
-                                                                       Clock::time_point now) {
+std::optional<RendezvousServer::Refusal> RendezvousServer::admit_again(const WorkerInfo& who, int world_size) {
   const int size = roster_.world_size();
   Refusal refusal{.text = "there is a group of " + std::to_string(size) + " workers already", .try_later = true};
   if (who.id < 0 || who.id >= size || !complete()) return refusal;
@@ -101,7 +95,6 @@ std::optional<RendezvousServer::Refusal> RendezvousServer::admit_again(const Wor
   if (!roster_.alive(who.id) && !slot(who.id).connected) return std::nullopt;
   refusal.text += roster_.alive(who.id) ? " and is alive; it can be started anew when that one has ended"
                                         : ", which has not ended yet, or is being started anew";
-  slot(who.id).asked_until = now + kAskFor;
   return refusal;
 }
 

@@ -42,7 +42,7 @@ class RendezvousServer {
   RendezvousServer(int world_size, std::string self, uint64_t incarnation = 0);
 
   /// Why this worker cannot join, if it cannot.
-  std::optional<Refusal> admit(const WorkerInfo& who, int world_size, Clock::time_point now);
+  std::optional<Refusal> admit(const WorkerInfo& who, int world_size);
   void connected(const WorkerInfo& who, uint64_t incarnation, Clock::time_point now);  ///< admitted, and has a session
   void received(WorkerId from, uint64_t incarnation, const RendezvousMessage& message, Clock::time_point now);
   void closed(WorkerId from, uint64_t incarnation, Clock::time_point now);  ///< its session has ended
@@ -56,7 +56,7 @@ class RendezvousServer {
   Clock::time_point deadline() const;  ///< when `on_timer` has something to do
   std::vector<Action> take_actions();  ///< what is to be sent now, in order
 
-  bool awaits(WorkerId rank, Clock::time_point now) const;  ///< others wait for it, or it is asked whether it lives
+  bool awaits(WorkerId rank) const;  ///< a sign of life: it is a member of a group that has met
   bool complete() const noexcept { return roster_.epoch() > 0; }  ///< all have joined
   bool failed() const noexcept { return failure_.has_value(); }
   bool all_told() const noexcept;        ///< of a failure: no rank is left that does not know
@@ -68,14 +68,13 @@ class RendezvousServer {
   struct Slot {
     bool connected = false, told = false;
     uint64_t incarnation = 0;
-    Clock::time_point deadline = Clock::time_point::max();     // until when it waits for the others to join,
-    std::chrono::milliseconds patience{0};                     // which was so long when it began
-    Clock::time_point asked_until = Clock::time_point::min();  // somebody would like to take its place
+    Clock::time_point deadline = Clock::time_point::max();  // until when it waits for the others to join,
+    std::chrono::milliseconds patience{0};                  // which was so long when it began
   };
 
   Slot& slot(WorkerId rank) { return slots_[static_cast<std::size_t>(rank)]; }
   std::optional<Refusal> admit_first(const WorkerInfo& who, int world_size);
-  std::optional<Refusal> admit_again(const WorkerInfo& who, int world_size, Clock::time_point now);
+  std::optional<Refusal> admit_again(const WorkerInfo& who, int world_size);
   void join(WorkerId rank, const RendezvousMessage& message, Clock::time_point now);
   void join_again(WorkerId rank, const RendezvousMessage& message, Clock::time_point now);
   void contribute(WorkerId rank, const RendezvousMessage& message, Clock::time_point now);

@@ -50,10 +50,10 @@ void RendezvousService::wait_until_told() {
 }
 
 std::optional<GroupEvents::Refusal> RendezvousService::asked(const Hello& theirs) {
-  auto refusal = server_.admit(theirs.worker, theirs.world_size, Clock::now());
+  auto refusal = server_.admit(theirs.worker, theirs.world_size);
   if (!refusal && !theirs.refusal.empty()) {  // it could join, and says why it does not
     server_.joiner_failed(theirs.worker, theirs.refusal);
-    refusal = server_.admit(theirs.worker, theirs.world_size, Clock::now());
+    refusal = server_.admit(theirs.worker, theirs.world_size);
     act();
   }
   if (const auto agent = agent_.lock()) agent->listen_for_life();  // of the one that has this rank

@@ -28,7 +28,7 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
   void connected(const WorkerInfo& peer, uint64_t incarnation) override;
   void received(const WorkerInfo& from, uint64_t incarnation, Bytes payload) override;
   void lost(const WorkerInfo& peer, uint64_t incarnation, const std::string& why) override;
-  bool awaits(const WorkerInfo& peer) const override { return server_.awaits(peer.id, Clock::now()); }
+  bool awaits(const WorkerInfo& peer) const override { return server_.awaits(peer.id); }
 
  private:
   void said_here(const RendezvousMessage& message);

@@ -31,7 +31,8 @@ class GroupEvents {
   /// A message of kind `group`. Throws MessageError for bytes that cannot be read: the session then ends.
   virtual void received(const WorkerInfo& from, uint64_t incarnation, Bytes payload) = 0;
   virtual void lost(const WorkerInfo& peer, uint64_t incarnation, const std::string& why) = 0;
-  /// Whether something is expected of that peer: then its silence is noticed.
+  /// Whether that peer's silence is to be noticed also while it owes nothing: by rank 0 that of every member, by the
+  /// others that of rank 0.
   virtual bool awaits(const WorkerInfo& peer) const = 0;
 };
 

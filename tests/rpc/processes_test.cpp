@@ -115,6 +115,20 @@ BOOST_AUTO_TEST_CASE(workers_started_by_hand_find_each_other_in_any_order) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_worker_that_stands_still_is_noticed_while_nobody_asks_it_anything) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (const int rank : {0, 1, 2}) workers.push_back(member("idle", rank, 3, port));
+  BOOST_TEST(workers[1].line() == "w1 holds an object for others");
+  for (const std::size_t rank : {0, 1, 2}) BOOST_TEST(workers[rank].line() == "w" + std::to_string(rank) + " is idle");
+  workers[2].signal(SIGSTOP);
+  for (const std::size_t rank : {0, 1})
+    BOOST_TEST(workers[rank].line() == "w" + std::to_string(rank) + " sees w2 lost");
+  BOOST_TEST(workers[1].line() == "w1 holds nothing for others");
+  workers[0].signal(SIGSTOP);
+  BOOST_TEST(contains(workers[1].line(), "w1 waits: PeerLostError"));
+}
+
 BOOST_AUTO_TEST_CASE(a_killed_peer_fails_its_calls_at_once_and_the_shutdown_names_it) {
   const test::ReservedPort port;
   std::vector<Process> workers;

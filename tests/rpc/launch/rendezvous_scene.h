@@ -37,7 +37,7 @@ struct Scene {
   void join(int session, WorkerId rank, const std::string& name, uint64_t timeout_ms = 0, int world_size = 0) {
     if (session != 10) {
       const WorkerInfo who{name, rank};
-      if (const auto refusal = server.admit(who, world_size == 0 ? 3 : world_size, now)) {
+      if (const auto refusal = server.admit(who, world_size == 0 ? 3 : world_size)) {
         refusals[session] = *refusal;
         return collect();
       }

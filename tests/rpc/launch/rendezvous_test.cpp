@@ -301,13 +301,15 @@ BOOST_AUTO_TEST_CASE(who_comes_after_a_failure_is_told_of_it_once) {
   BOOST_TEST(scene.refusals.at(13).try_later);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_waited_for_is_known) {
+BOOST_AUTO_TEST_CASE(a_sign_of_life_is_expected_of_every_member_that_is_alive) {
   Scene scene(3);
-  scene.join_all();
-  BOOST_TEST(!scene.server.awaits(2, scene.now));
-  scene.contribute(11, 0, "barrier", "");
-  BOOST_TEST(scene.server.awaits(2, scene.now));
-  BOOST_TEST(!scene.server.awaits(1, scene.now));
+  BOOST_TEST(!scene.server.awaits(2));
+  scene.meet();
+  BOOST_TEST(scene.server.awaits(1));
+  BOOST_TEST(scene.server.awaits(2));
+  scene.close(12);
+  BOOST_TEST(scene.server.awaits(1));
+  BOOST_TEST(!scene.server.awaits(2));
 }
 
 BOOST_AUTO_TEST_CASE(workers_at_different_places_are_told) {

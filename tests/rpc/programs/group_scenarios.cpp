@@ -22,6 +22,7 @@
 
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/group.h"
+#include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/rref.h"
 #include "tendril/rpc/spawn.h"
 #include "tendril/tensor/raw.h"
@@ -406,7 +407,7 @@ void short_partition(const std::string& name) {
 
 /// Everybody loses w1, and w1 everybody; the others go on.
 void long_partition(const std::string& name) {
-  const int self = join_and_cut(name, 1s);
+  const int self = join_and_cut(name, 3s);
   const auto call = [&](int other) {
     return outcome_of([&] { rpc::rpc_sync<&count>(other, {.timeout = 60s}, self); });
   };
@@ -420,6 +421,31 @@ void long_partition(const std::string& name) {
   give_sign("done." + std::to_string(self));
   for (int other = 0; other < 4; ++other) await_sign("done." + std::to_string(other));
   rpc::shutdown({.graceful = false});
+}
+
+struct Pinned {};
+rpc::RRef<Pinned> pinned;  // w2's, of an object of w1
+void hold() { pinned = rpc::remote<Pinned>("w1"); }
+int held_by_others() { return static_cast<int>(rpc::RRefContext::of(*rpc::default_agent())->counters().forks); }
+
+/// Nobody has anything to say to anybody. Each says what it hears: first of w2, then of rank 0.
+void idle(const std::string& name) {
+  const rpc::AgentOptions agent{.ping_interval = 1s, .liveness_timeout = 8s, .grace_period = 1s};
+  rpc::init_rpc(name, {.init_timeout = 60s, .agent = agent});
+  if (name == "w0") rpc::rpc_sync<&hold>("w2");
+  rpc::barrier(60s);
+  if (name == "w1") {
+    const bool holds = tendril::test::holds_within(60s, [] { return held_by_others() == 1; });
+    say(std::string("w1 holds ") + (holds ? "an object" : "nothing") + " for others");
+  }
+  say(name + " is idle");
+  const rpc::GroupView view = rpc::wait_for_change(1, 60s);
+  say(name + " sees w2 " + (view.members.at(2).state == rpc::MemberState::lost ? "lost" : "in another state"));
+  if (name == "w1") {
+    const bool freed = tendril::test::holds_within(60s, [] { return held_by_others() == 0; });
+    say(std::string("w1 holds ") + (freed ? "nothing" : "an object") + " for others");
+  }
+  say(name + " waits: " + outcome_of([&] { rpc::wait_for_change(view.epoch, 60s); }));
 }
 
 /// A worker that throws out of main; out of a thread of its own; whose handler raises a fault.
@@ -483,6 +509,7 @@ int run(const std::string& name) {
   if (name == "join_short_of_descriptors") return by_hand(join_short_of_descriptors);
   if (name == "short_partition") return by_hand(short_partition);
   if (name == "long_partition") return by_hand(long_partition);
+  if (name == "idle") return by_hand(idle);
   const std::string self = std::getenv("RANK") ? name_of(std::atoi(std::getenv("RANK"))) : "";
   if (name == "throw_out_of_main") throw_out_of_main(self);
   if (name == "throw_out_of_a_thread") throw_out_of_a_thread(self);

@@ -247,7 +247,7 @@ void through_host_memory(int rank, bool first_wants, bool second_wants, bool oth
 void killed(int rank) {
   rpc::InitOptions options = lending();
   options.agent.ping_interval = 100ms;
-  options.agent.liveness_timeout = 500ms;
+  options.agent.liveness_timeout = 2s;
   options.agent.grace_period = 0ms;
   if (rank != 0) options.agent.liveness_timeout = 60s;  // these do not lose w0
   rpc::init_rpc("w" + std::to_string(rank), options);
