@@ -67,6 +67,11 @@ UniqueFd open_key_folder(const std::string& path) {
   UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!folder) check_descriptors("the folder " + path + " for this user's key");
   struct stat info {};
+  const bool known = ::lstat(path.c_str(), &info) == 0;
+  // Only that user and root can remove it from /tmp.
+  TENDRIL_CHECK_AS(UsageError, !known || info.st_uid == ::geteuid(), "the folder ", path,
+                   " for this user's key belongs to another user (uid ", info.st_uid,
+                   "); give a key file (TENDRIL_KEY_FILE)");
   TENDRIL_CHECK_AS(UsageError,
                    folder && ::fstat(folder.get(), &info) == 0 && info.st_uid == ::geteuid() && !(info.st_mode & 077),
                    "the folder ", path,

@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_users_key_that_others_have_a_say_in_is_refused) {
     const std::string foreign = folder.path + "/foreign";
     fs::create_directory(foreign);
     BOOST_REQUIRE(::chmod(foreign.c_str(), 0700) == 0 && ::chown(foreign.c_str(), 12345, 12345) == 0);
-    BOOST_TEST(contains(error(foreign), "must belong to this user alone"));
+    BOOST_TEST(contains(error(foreign), "belongs to another user (uid 12345)"));
   }
 }
 
