@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(no_process_inherits_a_connection) {
   for (const bool tcp : {false, true}) {
     const std::set<int> before = open_descriptors();
     AgentPair pair(functions(), {}, tcp);
-    const detail::MetricsServer server({std::shared_ptr<Agent>(), pair.a.get()}, 0);
+    const tendril::rpc::detail::MetricsServer server({std::shared_ptr<Agent>(), pair.a.get()}, 0);
     BOOST_TEST(text(call(*pair.a, 1, request(kShell, "echo hello")).wait()) == "hello\n");
     int checked = 0;
     for (const int descriptor : open_descriptors()) {
