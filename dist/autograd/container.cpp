@@ -169,10 +169,12 @@ std::shared_ptr<detail::ContextState> Container::require(ContextId id, const cha
 }
 
 ContextId Container::make_context() {
-  const auto agent = transmitter_->agent();
-  if (!agent) throw rpc::UsageError("Context: worker '" + self().name + "' has been shut down");
   const std::lock_guard lock(mutex_);
-  if (next_context_ == 0) next_context_ = first_context(*agent);
+  if (next_context_ == 0) {
+    const auto agent = transmitter_->agent();
+    if (!agent) throw rpc::UsageError("Context: worker '" + self().name + "' has been shut down");
+    next_context_ = first_context(*agent);
+  }
   TENDRIL_CHECK_AS(AutogradError, count_of(next_context_) > 0, "Context: worker '", self().name, "' has made 2^",
                    kCountBits, " contexts, and cannot make any more");
   const ContextId id = next_context_++;

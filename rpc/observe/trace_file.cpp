@@ -1,5 +1,5 @@
 // The file: Chrome's trace format, which Perfetto reads. One JSON object, one event a line, so that a worker that
-// leaves can add its events to those of others, and what a killed one has written in part can be cut off. The path may
+// leaves can add its events to those of others, and the partial event of a killed one can be cut off. The path may
 // come from the environment, so files other than traces are never changed, and a symbolic link is not followed.
 #include <fcntl.h>
 #include <sys/file.h>

@@ -118,7 +118,7 @@ void Loop::work(Worker& self) {
   ThreadState::current().pool = this;
   set_current(this);
   pthread_setname_np(pthread_self(), options_.name.substr(0, 15).c_str());
-  // Handlers may start processes, which inherit the mask. Not that of whoever happens to start this thread.
+  // Handlers may start processes, which inherit the mask. The thread that starts this one may have another mask.
   pthread_sigmask(SIG_SETMASK, &blocked_, nullptr);
   std::unique_lock lock(mutex_);
   pthread_getcpuclockid(pthread_self(), &self.processor_time);

@@ -42,7 +42,7 @@ void say_error(const char* what) noexcept {
   log(LogLevel::error, "", text.data());
 }
 
-/// Says what `f` throws, and goes on.
+/// Logs an exception that `f` throws.
 template <class F>
 void guarded(const F& f) noexcept try {
   f();

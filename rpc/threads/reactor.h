@@ -29,7 +29,7 @@ class Reactor {
   class Watched {
    public:
     virtual bool ready(uint32_t events) = 0;
-    /// `ready` has thrown this: what it was for cannot go on.
+    /// `ready` has thrown this error; the connection cannot be used any more.
     virtual void failed(std::exception_ptr error) noexcept = 0;
 
    protected:
@@ -54,9 +54,9 @@ class Reactor {
   /// `run_one` returns soon, whatever it waits for; or the next one does.
   void interrupt() noexcept;
 
-  /// Waits until something has happened, and sees to that one thing. Whoever waits for a call may be the one who does:
-  /// an error in others' I/O is not thrown at it. Watched::failed hears of it, or a line on the error output says it.
-  /// False: nothing was done, because of the deadline or because it was interrupted.
+  /// Waits until something has happened, and sees to that one thing. The calling thread may be waiting for
+  /// an unrelated call, so errors of callbacks are not thrown: they are passed to Watched::failed or logged. False:
+  /// nothing was done, because of the deadline or because it was interrupted.
   bool run_one(Clock::time_point deadline);
   /// As run_one, without waiting. What was read last is looked at first: most of what comes, comes from there.
   bool poll_one();

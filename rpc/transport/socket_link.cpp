@@ -105,7 +105,7 @@ bool SocketLink::ready(uint32_t events) {
   return (events & (EPOLLIN | ended)) != 0 && watched_ && read((events & ended) != 0);
 }
 
-/// No memory, for example. Whoever waits for a reply over this link hears of it.
+/// Ends the link after an error such as a lack of memory; calls that wait for replies over it fail.
 void SocketLink::failed(std::exception_ptr error) noexcept try { finish(std::move(error)); } catch (...) {
   close();
 }

@@ -10,7 +10,7 @@
 namespace tendril::rpc::detail {
 
 /// A stream socket that does not block, and that processes started from here do not inherit: a child that kept it would
-/// keep the connection open after this worker's end. -1: errno says why.
+/// keep the connection open after this worker's end. -1: an error, in errno.
 UniqueFd new_socket(int family) noexcept;
 /// Takes a connection from a socket that listens and does not block; the connection is as one of `new_socket`. Its
 /// other end's address goes to `from`, as by accept(2).

@@ -10,13 +10,13 @@
 
 namespace tendril::rpc {
 
-/// Requests for which there is no room, each in its turn among those of its depth (CallContext::depth). What one of
-/// them costs does not depend on how many there are. Not thread-safe.
+/// Requests for which there is no room, each in its turn among those of its depth (CallContext::depth). Each
+/// operation takes the same time however many requests wait. Not thread-safe.
 class WaitingRequests {
  public:
   bool empty() const noexcept { return places_.empty(); }
   std::size_t size() const noexcept { return places_.size(); }
-  /// Of those that are here; -1: there are none.
+  /// Of those that are here; -1 if no request waits.
   int greatest_depth() const noexcept { return by_depth_.empty() ? -1 : by_depth_.begin()->first; }
 
   /// Whether one of this depth has to wait behind one that is here.

@@ -1,4 +1,4 @@
-// What processes that are started by a worker, or by a function that it runs, inherit from it.
+// Descriptors and signal masks of processes that are started by a function in a worker.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -38,7 +38,7 @@ std::string read_all(int descriptor) {
   return text;
 }
 
-/// What the command writes, run by a shell that `start(arguments, output)` starts; its process is returned.
+/// The output of a command. `start(arguments, output)` starts the shell that runs it and returns its process.
 template <class Start>
 std::string output_of(std::string command, const Start& start) {
   std::array<int, 2> ends{};

@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(it_holds_what_a_map_holds_whatever_comes_and_goes) {
 
 namespace {
 
-/// Counts how often values of its kind were moved.
+/// Counts the moves of all its values.
 struct Counted {
   Counted() = default;
   Counted(Counted&&) noexcept { ++moves; }

@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(it_is_over_once_everybody_is_idle_and_everything_has_arrive
 
 BOOST_AUTO_TEST_CASE(who_is_connected_with_few_says_little_in_a_group_of_any_size) {
   constexpr int kWorkers = 1000;
-  /// The other workers, connected with nobody.
+  /// The other workers, none of them connected.
   struct Rest final : tendril::rpc::detail::Gathering {
     std::vector<std::string> gather(const std::string&, std::string contribution, std::chrono::milliseconds) override {
       longest = std::max(longest, contribution.size());

@@ -428,7 +428,7 @@ rpc::RRef<Pinned> pinned;  // w2's, of an object of w1
 void hold() { pinned = rpc::remote<Pinned>("w1"); }
 int held_by_others() { return static_cast<int>(rpc::RRefContext::of(*rpc::default_agent())->counters().forks); }
 
-/// Nobody has anything to say to anybody. Each says what it hears: first of w2, then of rank 0.
+/// No worker calls another. Each prints the losses that it hears of: first w2, then rank 0.
 void idle(const std::string& name) {
   const rpc::AgentOptions agent{.ping_interval = 1s, .liveness_timeout = 8s, .grace_period = 1s};
   rpc::init_rpc(name, {.init_timeout = 60s, .agent = agent});

@@ -1,4 +1,4 @@
-// Whose job is next.
+// The order in which jobs of several sources run.
 #include "tendril/rpc/threads/job_queue.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(what_was_begun_goes_on_before_each_source_has_begun_twice_m
   std::array<JobSource, 8> sources;
   JobQueue queue;
   for (JobSource& source : sources) push(queue, std::string(100, 'r'), &source);
-  for (int round = 0; round < 50; ++round) {  // each request goes on once
+  for (int round = 0; round < 50; ++round) {  // each request has one continuation
     push(queue, std::string(sources.size(), 'c'), nullptr, Job::kContinuation);
     const std::string names = popped(queue, 2 * sources.size());
     BOOST_TEST(std::count(names.begin(), names.end(), 'c') == std::ssize(sources), "round " << round << ": " << names);
