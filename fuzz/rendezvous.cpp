@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
       } else {
         const auto bytes = input.part();
         const WorkerInfo who{std::string(1, static_cast<char>(admit)), rank};
-        if (admit != 0 && !server.admit(who, kWorldSize, now)) server.connected(who, 1, now);
+        if (admit != 0 && !server.admit(who, kWorldSize)) server.connected(who, 1, now);
         server.received(rank, rank == 0 ? 0 : 1, decode_rendezvous(Bytes(bytes.begin(), bytes.end())), now);
       }
     } catch (const MessageError&) {
