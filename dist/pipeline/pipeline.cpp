@@ -38,7 +38,7 @@ namespace detail {
 /// What a worker is to do of a batch.
 struct StageWork {
   autograd::ContextId context = 0;
-  uint64_t batch = 0;
+  BatchId batch = {};
   bool checkpoint = false;
   std::vector<int32_t> actions = {};                // work, stage, micro-batch of each
   std::vector<int64_t> sizes = {};                  // of the micro-batches
@@ -67,7 +67,7 @@ detail::StageResult run_stages(const detail::StageWork& work);
 std::vector<rpc::RRef<Tensor>> stage_parameters(const rpc::RRef<Stage>& stage);
 
 struct Stage::State {
-  using Place = std::tuple<uint64_t, uint8_t, int>;  // batch, what, micro-batch
+  using Place = std::tuple<BatchId, uint8_t, int>;  // batch, what, micro-batch
 
   /// What has come, or an error; waits for it, until nobody waits for the batch any more.
   Tensor take(const Place& place, Clock::time_point deadline, const std::stop_token& stop) {
@@ -101,14 +101,18 @@ struct Stage::State {
     }
     if (woken) woken->try_set_value();
   }
-  void forget_before(uint64_t batch) {
-    std::erase_if(came, [&](const auto& one) { return std::get<0>(one.first) < batch; });
-    std::erase_if(cancelled, [&](const auto& one) { return one.first < batch; });
+  /// The earlier batches of its driver, and those of earlier incarnations of that worker.
+  void forget_before(const BatchId& batch) {
+    const auto is_earlier = [&](const BatchId& one) {
+      return one.driver == batch.driver && (one.incarnation != batch.incarnation || one.number < batch.number);
+    };
+    std::erase_if(came, [&](const auto& one) { return is_earlier(std::get<0>(one.first)); });
+    std::erase_if(cancelled, [&](const auto& one) { return is_earlier(one.first); });
   }
 
   std::mutex mutex;
   std::map<Place, Tensor> came;
-  std::map<uint64_t, std::string> cancelled;
+  std::map<BatchId, std::string> cancelled;
   Ref<rpc::FutureState<void>> wake;
 };
 
@@ -120,13 +124,13 @@ Stage::Stage(std::shared_ptr<nn::Module> module, Forward forward, Loss loss, Wei
       state_(std::make_unique<State>()) {}
 Stage::~Stage() = default;
 
-void Stage::put(uint64_t batch, uint8_t what, int micro_batch, const Tensor& tensor) {
+void Stage::put(const BatchId& batch, uint8_t what, int micro_batch, const Tensor& tensor) {
   state_->change([&] {
     if (!state_->cancelled.contains(batch)) state_->came[{batch, what, micro_batch}] = tensor;
   });
 }
 
-void Stage::cancel(uint64_t batch, const std::string& why) {
+void Stage::cancel(const BatchId& batch, const std::string& why) {
   state_->change([&] {
     state_->forget_before(batch);
     state_->cancelled[batch] = why;
@@ -265,17 +269,11 @@ detail::StageResult run_stages(const detail::StageWork& work) {
 }
 
 namespace {
-/// The number of a new batch: greater than the numbers of all batches that this process has begun, with any pipeline,
-/// and than those of other processes if their clocks agree. When a batch is cancelled, its stages forget the batches
-/// with smaller numbers; the message may arrive after the next batch has begun. Thread-safe.
-uint64_t next_batch() {
+/// A new batch. When a batch is cancelled, its stages forget the driver's batches with smaller numbers; the message may
+/// arrive after the next batch has begun. Thread-safe.
+BatchId next_batch(const rpc::Agent& agent) {
   static std::atomic<uint64_t> last{0};
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto time = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
-  uint64_t before = last, next = 0;
-  do next = std::max(before + 1, time);
-  while (!last.compare_exchange_weak(before, next));
-  return next;
+  return {.driver = agent.self().id, .incarnation = agent.incarnation(), .number = ++last};
 }
 
 std::vector<rpc::RRef<Tensor>> parameters_of(const rpc::RRef<Stage>& stage) {
@@ -328,9 +326,8 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
     }
     TENDRIL_CHECK(left == 0, "Pipeline::train: sizes: they leave ", left, " of the batch of ", batch);
   }
-  const uint64_t batch_number = next_batch();
-  detail::StageWork work{
-      .context = context.id(), .batch = batch_number, .checkpoint = options_.checkpoint, .sizes = sizes};
+  const BatchId batch_id = next_batch(*agent_);
+  detail::StageWork work{.context = context.id(), .batch = batch_id, .checkpoint = options_.checkpoint, .sizes = sizes};
   for (int64_t i = 0; sizes.empty() && i < parts; ++i)
     work.sizes.push_back(batch / parts + (i < batch % parts ? 1 : 0));
   const rpc::CallOptions call{.timeout = options_.timeout};
@@ -372,9 +369,9 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
     for (int i = 0; i < parts; ++i) {
       const int64_t size = work.sizes[static_cast<std::size_t>(i)];
       const auto put = [&](const rpc::RRef<Stage>& to, What what, const Tensor& all) {
-        calls.add(to.rpc_async<&Stage::put>(call, batch_number, static_cast<uint8_t>(what), i,
-                                            raw::narrow(all, 0, begin, size))
-                      .then([&note](const rpc::Future<void>& done) { note(done); }));
+        calls.add(
+            to.rpc_async<&Stage::put>(call, batch_id, static_cast<uint8_t>(what), i, raw::narrow(all, 0, begin, size))
+                .then([&note](const rpc::Future<void>& done) { note(done); }));
       };
       put(stages_.front(), kInput, inputs);
       put(stages_.back(), kTarget, targets);
@@ -387,7 +384,7 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
     for (const auto& stage : stages_) {
       try {
         // Not waited for: a worker all of whose threads compute hears of it when one of them waits.
-        stage.rpc_async<&Stage::cancel>(call, batch_number, std::string("the batch was cancelled: ") + error.what())
+        stage.rpc_async<&Stage::cancel>(call, batch_id, std::string("the batch was cancelled: ") + error.what())
             .then([](const rpc::Future<void>& done) { (void)done.has_error(); });  // it may be gone
       } catch (const rpc::RpcError&) {                                             // likewise
       }

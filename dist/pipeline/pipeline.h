@@ -40,6 +40,19 @@ struct StageWork;
 struct StageResult;
 }  // namespace detail
 
+/// Which batch it is: batches of one driver (the worker whose Pipeline runs them) are numbered in their order.
+struct BatchId {
+  rpc::WorkerId driver = -1;
+  uint64_t incarnation = 0;  ///< the driver's
+  uint64_t number = 0;
+
+  auto operator<=>(const BatchId&) const = default;
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& driver& incarnation& number;
+  }
+};
+
 /// One stage, where it lives: a module from Tensor to Tensor and, of the last, a loss; with what has come for it and
 /// waits its turn. Made by make_stage. Thread-safe; a batch at a time uses it.
 class Stage {
@@ -55,9 +68,9 @@ class Stage {
 
   /// What comes for a batch: an input (or a target, or a gradient of the output) of a micro-batch. Called by the
   /// neighbours.
-  void put(uint64_t batch, uint8_t what, int micro_batch, const Tensor& tensor);
+  void put(const BatchId& batch, uint8_t what, int micro_batch, const Tensor& tensor);
   /// Ends what waits for `batch`, with an error.
-  void cancel(uint64_t batch, const std::string& why);
+  void cancel(const BatchId& batch, const std::string& why);
 
  private:
   friend detail::StageResult run_stages(const detail::StageWork& work);
