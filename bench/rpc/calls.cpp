@@ -1,7 +1,7 @@
 // Calls between two real processes, beside raw ping-pongs of the same bytes over the same transport in the same run.
 //
 //     bench_rpc [--pin one|two|none] [--quick] [--only SIZE]
-//         SIZE may be "disturbed", "traced" or "compared": see their headers.
+//         SIZE may be "crowded", "disturbed", "traced" or "compared": see their headers.
 //     bench_rpc [--pin one|two|none] --calls N [--trace]
 //         N empty calls over a Unix socket and nothing else, for profilers; --trace: recorded at both workers.
 //
@@ -18,6 +18,7 @@
 
 #include "bench/flags.h"
 #include "bench/rpc/compared.h"
+#include "bench/rpc/crowded.h"
 #include "bench/rpc/disturbed.h"
 #include "bench/rpc/raw.h"
 #include "bench/rpc/server.h"
@@ -66,6 +67,9 @@ const std::array<Size, 6> kSizes{{{"empty", 0, 20000},
                                   {"64 MB", 64 << 20, 20}}};
 
 void row(bench::Transport transport, const Options& options) {
+  if (options.only == "crowded") {
+    return bench::print_crowded(transport, client_cpu(options), server_cpu(options), options.quick);
+  }
   if (options.only == "disturbed") {
     return bench::print_disturbed(transport, client_cpu(options), server_cpu(options), options.quick ? 1 : 5);
   }
@@ -140,7 +144,7 @@ int main(int argc, char** argv) {
   CLI::App app("Calls beside hand-written ping-pongs of the same bytes");
   bench::add_pin(app, options.pin, {"one", "two", "none"});
   bench::add_quick(app, options.quick);
-  std::vector<std::string> parts{"compared", "disturbed", "traced"};
+  std::vector<std::string> parts{"compared", "crowded", "disturbed", "traced"};
   for (const Size& size : kSizes) parts.emplace_back(size.name);
   app.add_option("--only", options.only, "Only this size or comparison")->check(CLI::IsMember(parts));
   app.add_option("--calls", options.calls, "So many empty calls, and nothing else")->check(CLI::Range(1, 1'000'000));

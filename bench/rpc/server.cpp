@@ -5,6 +5,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <string>
 
@@ -14,14 +15,16 @@ namespace tendril::bench {
 
 namespace {
 
-rpc::AgentOptions agent_options(int rank, bool polls) {
-  rpc::AgentOptions options{.name = std::string(rank == 0 ? "client" : "server"), .rank = rank, .world_size = 2};
+rpc::AgentOptions agent_options(int rank, bool polls, int world_size) {
+  rpc::AgentOptions options{
+      .name = std::string(rank == 0 ? "client" : "server"), .rank = rank, .world_size = world_size};
   if (!polls) options.max_spin = std::chrono::microseconds(0);
   return options;
 }
 
-void serve(Transport transport, int ready, int life, const std::function<void(rpc::Agent&)>& prepare, bool polls) {
-  rpc::Agent agent(agent_options(1, polls), rpc::served_functions());
+void serve(Transport transport, int ready, int life, const std::function<void(rpc::Agent&)>& prepare,
+           const rpc::AgentOptions& options) {
+  rpc::Agent agent(options, rpc::served_functions());
   prepare(agent);
   const bool tcp = transport == Transport::tcp;
   const std::string where = agent.listen({.unix_socket = !tcp, .tcp = tcp}).to_string();
@@ -35,14 +38,14 @@ void serve(Transport transport, int ready, int life, const std::function<void(rp
 }  // namespace
 
 Server::Server(Transport transport, int client_cpu, int server_cpu, const std::function<void(rpc::Agent&)>& prepare,
-               bool polls) {
+               bool polls, int world_size) {
   int ready[2], life[2];
   if (pipe(ready) != 0 || pipe(life) != 0) std::abort();
   child_ = fork();
   if (child_ == 0) {
     close(life[1]);
     pin_to(server_cpu);
-    serve(transport, ready[1], life[0], prepare, polls);
+    serve(transport, ready[1], life[0], prepare, agent_options(1, polls, world_size));
     _exit(0);
   }
   close(life[0]);
@@ -52,11 +55,18 @@ Server::Server(Transport transport, int client_cpu, int server_cpu, const std::f
   if (read(ready[0], text.data(), text.size() - 1) <= 0) std::abort();
   close(ready[0]);
   pin_to(client_cpu);
-  agent_ = std::make_unique<rpc::Agent>(agent_options(0, polls), rpc::served_functions());
+  agent_ = std::make_unique<rpc::Agent>(agent_options(0, polls, world_size), rpc::served_functions());
   prepare(*agent_);
   agent_->connect({std::string("server"), 1}, rpc::Agent::Endpoint::parse(text.data()),
                   rpc::Clock::now() + std::chrono::seconds(30));
 }
+
+void Server::stop() {
+  kill(child_, SIGSTOP);
+  waitpid(child_, nullptr, WUNTRACED);
+}
+
+void Server::go_on() { kill(child_, SIGCONT); }
 
 Server::~Server() {
   agent_->shutdown();

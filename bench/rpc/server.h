@@ -18,12 +18,14 @@ class Server {
   /// `polls`: leaders may poll before they sleep.
   Server(
       Transport transport, int client_cpu, int server_cpu,
-      const std::function<void(rpc::Agent&)>& prepare = [](rpc::Agent&) {}, bool polls = true);
+      const std::function<void(rpc::Agent&)>& prepare = [](rpc::Agent&) {}, bool polls = true, int world_size = 2);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   rpc::Agent& agent() { return *agent_; }
+  void stop();   ///< the server's process stands still
+  void go_on();  ///< ... no more
 
  private:
   pid_t child_ = -1;
