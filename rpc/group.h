@@ -84,7 +84,7 @@ struct ShutdownOptions {
   /// it. See Agent::shutdown for handlers that never return.
   std::chrono::milliseconds timeout{0};
   /// A graceful one of whoever is alive: workers that have died or left, before or meanwhile, are not waited for, where
-  /// they would fail it otherwise. The same at all workers.
+  /// they would fail it otherwise. Without rank 0, at which workers meet, each leaves at once. The same at all workers.
   bool accept_losses = false;
 };
 
@@ -93,6 +93,9 @@ struct ShutdownOptions {
 /// Members come and go (docs/decisions/0015-members-come-and-go.md): a worker other than rank 0 that has died or left
 /// may be started anew with the same name and rank, and joins the running group. Calls then reach the new one; calls to
 /// the old one that were pending fail with PeerLostError, and references to its objects with owner_lost.
+///
+/// Rank 0 asks every member for a sign of life, and every member rank 0: `InitOptions::agent` has the interval
+/// (ping_interval) and when a silent one counts as lost (liveness_timeout).
 class Group {
  public:
   /// Joins: returns when every worker can call every other (they are connected when they do), or throws at all of them.

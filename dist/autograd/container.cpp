@@ -306,6 +306,15 @@ void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr&
   }
 }
 
+/// It releases the contexts itself that this worker has not heard of yet.
+void Container::peer_returned(const rpc::WorkerInfo& peer) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (auto& [series, released] : released_) {
+    if (worker_of(series << kCountBits) != peer.id || released.floor != released.lost_to) continue;
+    released.floor = released.lost_to -= std::min(kUnheardOf, released.lost_to);
+  }
+}
+
 // ---- backward
 
 void Container::backward(ContextId id, const std::vector<Tensor>& roots, const BackwardOptions& options) {

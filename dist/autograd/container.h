@@ -89,6 +89,7 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   void before_reply(const rpc::WorkerInfo& to, rpc::Message& reply) override;
   void after_reply(const rpc::WorkerInfo& from, rpc::Message& reply) override;
   void peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr& reason) noexcept override;
+  void peer_returned(const rpc::WorkerInfo& peer) noexcept override;
   void agent_closing() noexcept override;
 
  private:

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/session/agent_impl.h"
 
 namespace tendril::rpc::detail {
 
@@ -109,6 +110,16 @@ class Round {
   /// Nothing is on its way: the counts of an ended connection have gone at both its ends, and the others agree.
   bool settled() const { return sent_ == received_ && !one_sided(); }
 
+  /// Those who have lost `self`, which has not noticed.
+  std::vector<WorkerId> lost_by(WorkerId self) const {
+    std::vector<WorkerId> ranks;
+    const auto to = static_cast<std::size_t>(self);
+    for (std::size_t from = 0; from < workers_.size(); ++from) {
+      if (is_one_sided(from, to)) ranks.push_back(static_cast<WorkerId>(from));
+    }
+    return ranks;
+  }
+
   std::string describe(const std::vector<std::string>& names) const {
     std::ostringstream text;
     text << "of " << sent_ << " requests that were sent over open connections " << received_ << " have arrived";
@@ -123,12 +134,15 @@ class Round {
   }
 
  private:
+  bool is_one_sided(std::size_t from, std::size_t to) const {
+    return !missing_[from] && !missing_[to] && !workers_[from].connected[to] && workers_[to].connected[from];
+  }
+
   /// The first pair of workers of which only the second believes that they are connected.
   std::optional<std::pair<std::size_t, std::size_t>> one_sided() const {
     for (std::size_t from = 0; from < workers_.size(); ++from) {
       for (std::size_t to = 0; to < workers_.size(); ++to) {
-        if (missing_[from] || missing_[to] || workers_[from].connected[to] || !workers_[to].connected[from]) continue;
-        return std::pair(from, to);
+        if (is_one_sided(from, to)) return std::pair(from, to);
       }
     }
     return std::nullopt;
@@ -168,6 +182,7 @@ void drain(const Agent& agent, Gathering& group, Clock::time_point deadline) {
       throw TimeoutError("all workers are idle, but " + round.describe(group.names()));
     if (now >= until + 1s) throw TimeoutError("calls go on past the deadline: " + round.describe(group.names()));
     if (round.settled()) continue;
+    for (const WorkerId peer : round.lost_by(agent.self().id)) agent.impl().check_connection(peer);
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(10'000));
   }

@@ -176,8 +176,10 @@ class Joining {
     sessions->meet(welcome.members);
     agent.members_known();
     agent.loop->post_io([weak = std::weak_ptr(membership), sessions] {
-      if (const auto alive = weak.lock())
+      if (const auto alive = weak.lock()) {
         alive->on_changes([sessions](const auto& changes) { sessions->add(changes); });
+        alive->on_losses([sessions](WorkerId peer) { sessions->restore(peer); });
+      }
     });
     if (!welcome.is_again()) membership->gather(phases::kJoined, {}, left_until(deadline_));
   }

@@ -80,6 +80,9 @@ void leave_together(GroupMember& member, Clock::time_point deadline, bool accept
     }
     if (!leaks.empty()) throw RRefError("references are left: " + leaks);
   } catch (...) {
+    if (accept_losses && member.membership->has_lost_rank_0()) {
+      return member.note(LogLevel::info, "leaves without the others: " + text_of(std::current_exception()));
+    }
     member.membership->fail(text_of(std::current_exception()));
     throw;
   }

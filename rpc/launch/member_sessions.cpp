@@ -23,6 +23,7 @@ MemberSessions::MemberSessions(const std::shared_ptr<Agent::Impl>& agent, boost:
 void MemberSessions::meet(const std::vector<MemberRecord>& members) {
   const auto agent = agent_.lock();
   if (!agent) return;
+  members_ = members;
   for (const MemberRecord& member : members) {
     if (member.rank == agent->self.id) continue;
     if (member.state != MemberState::alive) {
@@ -62,8 +63,27 @@ void MemberSessions::go_on() {
     }
     const MemberRecord change = std::move(changes_.front());
     changes_.pop_front();
+    members_[static_cast<std::size_t>(change.rank)] = change;
     applied_(change);
   }
+}
+
+void MemberSessions::restore(WorkerId rank) try {
+  const auto agent = agent_.lock();
+  const MemberRecord& member = members_[static_cast<std::size_t>(rank)];
+  if (!agent || agent->is_shut_down() || member.state != MemberState::alive || agent->open_session(rank)) return;
+  const auto ended = agent->ended_sessions(rank, member.incarnation);
+  if (ended.for_good) return;
+  const auto now = Clock::now();
+  const bool ending = agent->is_ending(rank);  // another thread tells of it
+  if (!ending && now >= ended.from) return begin_session(*agent, member);
+  const auto timer = std::make_shared<boost::asio::steady_timer>(agent->loop->io());
+  timer->expires_at(std::max(now + 1ms, ended.from));
+  timer->async_wait([weak = weak_from_this(), rank, timer](const boost::system::error_code& error) {
+    const auto alive = error ? nullptr : weak.lock();
+    if (alive) alive->restore(rank);
+  });
+} catch (const UsageError&) {  // it is being shut down
 }
 
 /// False: not yet.
@@ -93,6 +113,7 @@ bool MemberSessions::has_joined(Agent::Impl& agent, const MemberRecord& member) 
 /// A worker that leaves says so over its connections itself, after what else it has to say.
 void MemberSessions::has_gone(Agent::Impl& agent, const MemberRecord& member) {
   const auto session = agent.open_session(member.rank);
+  agent.end_for_good(member.rank, member.incarnation);
   if (!session || session->incarnation() != member.incarnation) return;
   const bool begun = session->link()->gauges().begun;
   if (member.state == MemberState::left && begun) return;

@@ -195,6 +195,26 @@ void Membership::on_changes(std::function<void(const std::vector<MemberRecord>&)
   if (!unapplied_.empty()) apply_(std::exchange(unapplied_, {}));
 }
 
+void Membership::peer_lost(const GroupEvents::Loss& loss) {
+  const WorkerId peer = loss.peer.id;
+  const auto is_member = [&] {
+    const std::lock_guard lock(mutex_);
+    const auto rank = static_cast<std::size_t>(peer);
+    return !failure_ && rank < view_.members.size() && view_.members[rank].state == MemberState::alive;
+  };
+  if (loss.cut_off && is_member()) {
+    constexpr std::size_t kLongest = 512;
+    tell_({.kind = RendezvousKind::lost_peer, .text = loss.why.substr(0, kLongest), .ranks = {peer}});
+  }
+  if (restore_) return restore_(peer);
+  unrestored_.push_back(peer);
+}
+
+void Membership::on_losses(std::function<void(WorkerId)> restore) {
+  restore_ = std::move(restore);
+  for (const WorkerId peer : std::exchange(unrestored_, {})) restore_(peer);
+}
+
 void Membership::applied(const MemberRecord& change) {
   std::vector<Ref<FutureState<void>>> watchers;
   {
@@ -206,7 +226,16 @@ void Membership::applied(const MemberRecord& change) {
   for (const auto& one : watchers) one->try_set_value();
 }
 
+bool Membership::has_lost_rank_0() const {
+  const std::lock_guard lock(mutex_);
+  return rank_0_lost_;
+}
+
 void Membership::rank_0_lost(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    rank_0_lost_ = !failure_;
+  }
   end(std::make_exception_ptr(PeerLostError("rank 0 is gone: " + why, true)));
 }
 
@@ -233,8 +262,9 @@ void WorkerEvents::received(const WorkerInfo& from, uint64_t, Bytes payload) {
   membership_->heard(std::move(message));
 }
 
-void WorkerEvents::lost(const WorkerInfo& peer, uint64_t, const std::string& why) {
-  if (peer.id == 0) membership_->rank_0_lost(why);
+void WorkerEvents::lost(const Loss& loss) {
+  if (loss.peer.id == 0) return membership_->rank_0_lost(loss.why);
+  membership_->peer_lost(loss);
 }
 
 }  // namespace tendril::rpc::detail

@@ -51,6 +51,8 @@ class Membership {
                                   std::chrono::milliseconds timeout) {
     return gather(phase, std::move(contribution), timeout, {});
   }
+  /// Nobody can meet any more: rank 0, at which workers meet, is gone.
+  bool has_lost_rank_0() const;
   /// Throws if the group has failed by now, or, unless losses are accepted, if a member is not alive.
   void check(bool accept_losses) const;
   /// Ends the group for all, or once it has met this worker's part in it: it cannot go on, because of `text`. Does not
@@ -70,6 +72,10 @@ class Membership {
   void rank_0_lost(const std::string& why);
   /// `apply` is told, on the leader's thread, of all changes since the welcome, in order, and says `applied` of each.
   void on_changes(std::function<void(const std::vector<MemberRecord>&)> apply);
+  /// The leader's: a session has ended, perhaps of one who is still a member. Rank 0 is told.
+  void peer_lost(const GroupEvents::Loss& loss);
+  /// `restore` is told, on the leader's thread, of each peer whose session has ended.
+  void on_losses(std::function<void(WorkerId)> restore);
   void applied(const MemberRecord& change);  ///< this worker's sessions are in step with it: from now on it is seen
 
  private:
@@ -88,6 +94,8 @@ class Membership {
   std::vector<std::string> names_;
   std::function<void(const std::vector<MemberRecord>&)> apply_;  // the leader's
   std::vector<MemberRecord> unapplied_;                          // the leader's: until there is an `apply_`
+  std::function<void(WorkerId)> restore_;                        // the leader's
+  std::vector<WorkerId> unrestored_;                             // the leader's: until there is a `restore_`
 
   mutable std::mutex mutex_;
   std::map<uint32_t, std::shared_ptr<Question>> asked_;  // by their numbers
@@ -96,6 +104,7 @@ class Membership {
   GroupView view_;
   std::vector<Ref<FutureState<void>>> watchers_;
   std::exception_ptr failure_;  // of the group, once this worker has heard of it
+  bool rank_0_lost_ = false;
 };
 
 /// What the agents of ranks 1 and up hear of their group.
@@ -107,7 +116,8 @@ class WorkerEvents final : public GroupEvents {
   void refused(const std::string&) override {}
   void connected(const WorkerInfo&, uint64_t) override {}
   void received(const WorkerInfo& from, uint64_t incarnation, Bytes payload) override;
-  void lost(const WorkerInfo& peer, uint64_t incarnation, const std::string& why) override;
+  void lost(const Loss& loss) override;
+  bool restores(const WorkerInfo& peer) const override { return peer.id != 0; }
   bool awaits(const WorkerInfo& peer) const override { return peer.id == 0; }  // rank 0 alone knows who lives
 
  private:

@@ -130,6 +130,8 @@ void RendezvousServer::received(WorkerId rank, uint64_t incarnation, const Rende
       if (met && rank != 0) return gone(rank, MemberState::left, message.text.empty() ? "?" : message.text, now);
       slot(rank).told = true;
       return fail(GroupFailure::lost, roster_.describe(rank) + " failed: " + message.text);
+    case RendezvousKind::lost_peer:
+      return;  // its own sessions say who is alive
     case RendezvousKind::leave:
       leaving_ = leaving_ || rank == 0;
       if (rank != 0 && complete()) gone(rank, MemberState::left, {}, now);

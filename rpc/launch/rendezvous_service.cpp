@@ -1,6 +1,7 @@
 #include "tendril/rpc/launch/rendezvous_service.h"
 
 #include <future>
+#include <utility>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/log.h"
@@ -21,7 +22,8 @@ RendezvousService::RendezvousService(const std::shared_ptr<Agent::Impl>& agent)
       deadline_(loop_->io()),
       note_(loop_->io()),
       incarnation_(agent->incarnation),
-      server_(agent->options.world_size, agent->self.name, incarnation_) {}
+      server_(agent->options.world_size, agent->self.name, incarnation_),
+      cut_off_timer_(loop_->io()) {}
 
 void RendezvousService::start() {
   membership_ = std::make_shared<Membership>(
@@ -81,11 +83,35 @@ void RendezvousService::received(const WorkerInfo& from, uint64_t incarnation, B
                      "bad introduction: it is not that of ", name_of(from));
   }
   server_.received(from.id, incarnation, message, Clock::now());
+  if (message.kind == RendezvousKind::lost_peer) {
+    const WorkerId peer = message.ranks.size() == 1 ? message.ranks[0] : -1;
+    TENDRIL_CHECK_AS(MessageError, peer > 0 && peer < server_.roster().world_size(), "rendezvous: ", name_of(from),
+                     " has lost a worker of rank ", peer);
+    note_cut_off(from.id, peer, message.text);
+  }
   act();
 }
 
-void RendezvousService::lost(const WorkerInfo& peer, uint64_t incarnation, const std::string&) {
-  server_.closed(peer.id, incarnation, Clock::now());
+/// Later: if the peer has died, its own session says so soon.
+void RendezvousService::note_cut_off(WorkerId by, WorkerId peer, const std::string& why) {
+  cut_off_[{by, peer}] = why;
+  if (cut_off_.size() > 1) return;
+  cut_off_timer_.expires_after(1s);
+  cut_off_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+    const auto alive = error ? nullptr : weak.lock();
+    if (!alive) return;
+    for (const auto& [pair, text] : std::exchange(alive->cut_off_, {})) {
+      const RendezvousServer& server = alive->server_;
+      if (!server.awaits(pair.first) || !server.awaits(pair.second)) continue;
+      log(LogLevel::warn, "rank 0",
+          "rpc: " + server.roster().describe(pair.first) + " has lost " + server.roster().describe(pair.second) +
+              ", and rank 0 reaches both: " + text);
+    }
+  });
+}
+
+void RendezvousService::lost(const Loss& loss) {
+  server_.closed(loss.peer.id, loss.incarnation, Clock::now());
   act();
 }
 

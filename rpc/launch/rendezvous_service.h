@@ -1,7 +1,10 @@
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
+#include <map>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/launch/membership.h"
@@ -27,13 +30,15 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
   void refused(const std::string& who) override;
   void connected(const WorkerInfo& peer, uint64_t incarnation) override;
   void received(const WorkerInfo& from, uint64_t incarnation, Bytes payload) override;
-  void lost(const WorkerInfo& peer, uint64_t incarnation, const std::string& why) override;
+  void lost(const Loss& loss) override;
+  bool restores(const WorkerInfo&) const override { return false; }  // whom rank 0 loses is not a member any more
   bool awaits(const WorkerInfo& peer) const override { return server_.awaits(peer.id); }
 
  private:
   void said_here(const RendezvousMessage& message);
   void act();
   void note_missing(std::chrono::seconds waited);
+  void note_cut_off(WorkerId by, WorkerId peer, const std::string& why);
 
   const std::weak_ptr<Agent::Impl> agent_;
   const Ref<Loop> loop_;
@@ -42,6 +47,8 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
   const uint64_t incarnation_;  // rank 0's
   RendezvousServer server_;
   std::shared_ptr<Membership> membership_;
+  std::map<std::pair<WorkerId, WorkerId>, std::string> cut_off_;  // the first has lost the second, and why
+  boost::asio::steady_timer cut_off_timer_;
 };
 
 }  // namespace tendril::rpc::detail

@@ -29,6 +29,12 @@ void Agent::Impl::reconnect(std::shared_ptr<detail::Session> session) {
   if (first_dials_.size() == 1) dial_later();
 }
 
+void Agent::Impl::check_connection(WorkerId peer) {
+  const auto session = open_session(peer);
+  const auto link = session ? std::dynamic_pointer_cast<detail::SocketLink>(session->link()) : nullptr;
+  if (link) loop->post_io([link] { link->disconnect(); });
+}
+
 bool Agent::Impl::somebody_connects() const {
   const auto accepting = listening();
   return accepting && accepting->somebody_connects();

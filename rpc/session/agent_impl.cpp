@@ -70,7 +70,7 @@ Agent::Impl::Impl(AgentOptions given, const FunctionTable& served)
                              .max_spin = options.max_spin})),
       sessions_(static_cast<std::size_t>(options.world_size)),
       ending_(static_cast<std::size_t>(options.world_size)),
-      last_incarnations_(static_cast<std::size_t>(options.world_size)),
+      ended_(static_cast<std::size_t>(options.world_size)),
       workers_(static_cast<std::size_t>(options.world_size)),
       awaited_(static_cast<std::size_t>(options.world_size)),
       timer_(loop->io()) {

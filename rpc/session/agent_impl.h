@@ -23,6 +23,7 @@ namespace detail {
 class Dial;
 class GroupEvents;
 class Listener;
+struct Ending;
 }  // namespace detail
 
 /// What an agent is made of. Sessions and requests being served keep it alive past the Agent.
@@ -39,12 +40,21 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   void add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link,
                 const DeviceReport& devices, detail::Reach reach = {});
   /// A session with a worker that has introduced itself so, without a connection: whoever first has something to send
-  /// makes it. `endpoint`: where it is dialled. Throws UsageError as check_hello and add_peer do.
+  /// makes it. It follows an earlier one with the same incarnation. `endpoint`: where it is dialled. Throws UsageError
+  /// as check_hello and add_peer do.
   void add_unconnected(const Hello& theirs, const Agent::Endpoint& endpoint);
   /// A worker of the group with whom there is no session at present.
   void note_worker(const WorkerInfo& worker);
-  /// Whether the last session with that rank was with this incarnation, and has ended.
-  bool was_last(WorkerId peer, uint64_t peer_incarnation) const;
+  /// What is left of the sessions with one incarnation of a peer that have ended.
+  struct EndedSessions {
+    uint64_t incarnation = 0;     ///< the peer's
+    uint32_t next = 1;            ///< the number of the session that follows
+    bool for_good = false;        ///< none follows
+    Clock::time_point from = {};  ///< when it may begin
+  };
+  /// As constructed if there were none with that incarnation.
+  EndedSessions ended_sessions(WorkerId peer, uint64_t peer_incarnation) const;
+  void end_for_good(WorkerId peer, uint64_t peer_incarnation);  ///< no session with that incarnation follows
   /// Who is told what belongs to the group; before the agent listens. Until `members_known` is called, peers that dial
   /// too early are told nothing and come again.
   void set_group_events(std::shared_ptr<detail::GroupEvents> events);
@@ -55,6 +65,9 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<detail::Listener> listening() const;  ///< null: it does not, or not any more
   /// Sees to another connection for a session whose own was lost. The leader's.
   void reconnect(std::shared_ptr<detail::Session> session);
+  /// The peer says that it has lost this worker, which may not have noticed: connects anew, and learns what has become
+  /// of the session.
+  void check_connection(WorkerId peer);
   /// Starts it, and cancels it when this agent shuts down. The leader's.
   void start_dial(const std::shared_ptr<detail::Dial>& dial);
   /// The one that connects for this session, if there is one. The leader's.
@@ -64,9 +77,10 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   DeviceReport devices_for(const std::string& peer) const;
   /// Each peer's share of AgentOptions::receive_limit.
   uint64_t receive_window() const noexcept;
-  void session_ended(const std::shared_ptr<detail::Session>& session);  ///< nobody finds it here any more
-  void all_told_of_end(const detail::Session& session);                 ///< hooks and listener, too
-  bool is_ending(WorkerId peer) const;  ///< between the two: it cannot have another session yet
+  /// Nobody finds it here any more.
+  void session_ended(const std::shared_ptr<detail::Session>& session, const detail::Ending& how);
+  void all_told_of_end(const detail::Session& session);  ///< hooks and listener, too
+  bool is_ending(WorkerId peer) const;                   ///< between the two: it cannot have another session yet
   WorkerInfo worker(WorkerId rank) const;
   WorkerInfo worker(std::string_view name) const;
   std::string name_of(WorkerId rank) const;  ///< for messages: also of one that has not been connected yet
@@ -129,7 +143,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<detail::Listener> accepting_;
   std::vector<std::shared_ptr<detail::Session>> sessions_;    // by rank; null: not connected
   std::vector<const detail::Session*> ending_;                // by rank: whose end is being told
-  std::vector<uint64_t> last_incarnations_;                   // by rank: of the last session that has ended
+  std::vector<EndedSessions> ended_;                          // by rank: of the last incarnation
   std::vector<WorkerInfo> workers_;                           // by rank, once seen; id -1: not yet
   std::map<std::string, WorkerId, std::less<>> ranks_;        // of workers_, by name
   std::vector<std::vector<Ref<FutureState<void>>>> awaited_;  // by rank: who waits for it to connect

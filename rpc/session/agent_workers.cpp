@@ -9,6 +9,10 @@
 
 namespace tendril::rpc {
 
+namespace {
+constexpr std::chrono::milliseconds kRestorePause{100};
+}
+
 void Agent::Impl::check_rank(WorkerId peer, const char* what) const {
   TENDRIL_CHECK_AS(UsageError, peer >= 0 && peer < options.world_size, what, ": there is no worker of rank ", peer,
                    "; this group's ranks are 0 to ", options.world_size - 1);
@@ -80,9 +84,13 @@ void Agent::Impl::add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, st
 void Agent::Impl::add_unconnected(const Hello& theirs, const Agent::Endpoint& endpoint) {
   const Hello mine = detail::hello_of(*this, theirs.worker);
   check_hello(mine, {.group = mine.group, .world_size = mine.world_size, .worker = theirs.worker}, theirs);
-  add_peer(theirs.worker, theirs.incarnation,
-           std::make_shared<detail::SocketLink>(loop, detail::link_options(*this, mine, theirs)), theirs.devices,
-           {.endpoint = endpoint});
+  detail::SocketLinkOptions link = detail::link_options(*this, mine, theirs);
+  link.terms.session = ended_sessions(theirs.worker.id, theirs.incarnation).next;
+  if (link.terms.session > 1) {
+    for (const auto& hook : hooks) hook->peer_returned(theirs.worker);
+  }
+  add_peer(theirs.worker, theirs.incarnation, std::make_shared<detail::SocketLink>(loop, std::move(link)),
+           theirs.devices, {.endpoint = endpoint});
 }
 
 void Agent::Impl::note_worker(const WorkerInfo& worker) {
@@ -101,10 +109,18 @@ void Agent::Impl::note_worker_locked(const WorkerInfo& worker) {
   known = worker;
 }
 
-bool Agent::Impl::was_last(WorkerId peer, uint64_t peer_incarnation) const {
-  check_rank(peer, "was_last");
+Agent::Impl::EndedSessions Agent::Impl::ended_sessions(WorkerId peer, uint64_t peer_incarnation) const {
+  check_rank(peer, "ended_sessions");
   const std::lock_guard lock(mutex_);
-  return last_incarnations_[static_cast<std::size_t>(peer)] == peer_incarnation;
+  const EndedSessions& ended = ended_[static_cast<std::size_t>(peer)];
+  return ended.incarnation == peer_incarnation ? ended : EndedSessions{.incarnation = peer_incarnation};
+}
+
+void Agent::Impl::end_for_good(WorkerId peer, uint64_t peer_incarnation) {
+  check_rank(peer, "end_for_good");
+  const std::lock_guard lock(mutex_);
+  EndedSessions& ended = ended_[static_cast<std::size_t>(peer)];
+  if (ended.incarnation == peer_incarnation) ended.for_good = true;
 }
 
 void Agent::Impl::set_group_events(std::shared_ptr<detail::GroupEvents> events) {
@@ -155,7 +171,7 @@ std::string Agent::Impl::name_of(WorkerId rank) const {
   return worker.id == rank ? rpc::name_of(worker) : "rank " + std::to_string(rank);
 }
 
-void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session) {
+void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session, const detail::Ending& how) {
   if (session->link()) {
     const Link::Gauges gauges = session->link()->gauges();
     detail::Counters::add(counters.bytes_sent, gauges.bytes_sent);
@@ -163,11 +179,18 @@ void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session)
     detail::Counters::add(counters.requests_sent, session->requests_sent());
     detail::Counters::add(counters.requests_received, session->requests_received());
   }
+  const auto events = group_events();
+  const bool follows = how.may_return && events && events->restores(session->peer());
   const std::lock_guard lock(mutex_);
   auto& slot = sessions_[static_cast<std::size_t>(session->peer().id)];
   if (slot != session) return;
   slot.reset();
-  last_incarnations_[static_cast<std::size_t>(session->peer().id)] = session->incarnation();
+  // Who could not be reached is not dialled again and again.
+  const auto pause = session->link() && session->link()->gauges().begun ? Clock::duration() : kRestorePause;
+  ended_[static_cast<std::size_t>(session->peer().id)] = {.incarnation = session->incarnation(),
+                                                          .next = std::max(session->number() + 1, how.next),
+                                                          .for_good = !follows,
+                                                          .from = Clock::now() + pause};
   if (!session->is_self()) ending_[static_cast<std::size_t>(session->peer().id)] = session.get();
 }
 

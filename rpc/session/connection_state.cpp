@@ -17,9 +17,17 @@ ConnectionState::Loss ConnectionState::lost(Clock::time_point now) noexcept {
   if (phase_ == Phase::ended) return Loss::known;
   if (!resumable()) return Loss::end;
   if (phase_ != Phase::open) return Loss::known;
+  return wait_until(now + grace_);
+}
+
+ConnectionState::Loss ConnectionState::stalled(Clock::time_point ends) noexcept {
+  return phase_ == Phase::open && resumable() ? wait_until(ends) : Loss::known;
+}
+
+ConnectionState::Loss ConnectionState::wait_until(Clock::time_point ends) noexcept {
   phase_ = Phase::lost;
   ++number_;
-  grace_ends_ = now + grace_;
+  grace_ends_ = ends;
   return Loss::wait;
 }
 
@@ -46,7 +54,8 @@ void ConnectionState::begin_dial(Clock::time_point now) noexcept {
   dial_ends_ = begun_ ? Clock::time_point::max() : now + terms_.first_connection;
   // How long who was connected to leaves it to the other side to connect anew. Where dials have crossed both may be
   // that side; they come at different times.
-  introduces_from_ = now + terms_.grace * (terms_.self < terms_.peer ? 1 : 3) / 8;
+  const Clock::duration patience = phase_ == Phase::lost ? grace_ends_ - now : terms_.grace;
+  introduces_from_ = now + patience * (terms_.self < terms_.peer ? 1 : 3) / 8;
 }
 
 std::optional<Clock::time_point> ConnectionState::try_dial(Clock::time_point now) noexcept {
@@ -62,7 +71,7 @@ bool ConnectionState::should_introduce(Clock::time_point now) const noexcept {
 ConnectionState::Hello ConnectionState::say_hello(uint64_t received) noexcept {
   said_hello_ = true;
   said_received_ = received;
-  return {terms_.incarnation, terms_.peer_incarnation, received, ++attempts_};
+  return {terms_.incarnation, terms_.peer_incarnation, received, ++attempts_, last_attempt_, session_};
 }
 
 ConnectionState::Answer ConnectionState::answered(const Hello& theirs, uint64_t received) noexcept {
@@ -70,10 +79,19 @@ ConnectionState::Answer ConnectionState::answered(const Hello& theirs, uint64_t 
     return Answer::started_anew;
   }
   if (phase_ == Phase::open || phase_ == Phase::ended) return Answer::not_needed;
-  if (received != said_received_) return Answer::stale;
+  if (received != said_received_ || theirs.session != session_) return Answer::stale;
   dialled_ = true;
+  connected_by_ = attempts_;
   ++resumption_;  // as in `take`
   return Answer::resume;
+}
+
+bool ConnectionState::ended_there(uint32_t next) noexcept {
+  said_hello_ = false;
+  if (begun_ || next <= session_) return false;
+  session_ = next;
+  last_attempt_ = 0;
+  return true;
 }
 
 std::optional<Clock::time_point> ConnectionState::retry(Clock::time_point now) noexcept {
@@ -89,15 +107,22 @@ ConnectionState::Accept ConnectionState::accept(const Hello& theirs, uint64_t kn
   if (theirs.peer_incarnation != terms_.incarnation || theirs.incarnation != terms_.peer_incarnation) {
     return Accept::refuse;
   }
+  if (theirs.session < session_) return Accept::refuse;
+  if (theirs.session > session_) {
+    if (begun_) return Accept::newer;
+    return started ? Accept::take : Accept::ignore;
+  }
   if (!started || theirs.attempt <= last_attempt_) return Accept::ignore;
   // Both may dial for the first one at the same time: the lower rank's wins once both have said hello.
   if (said_hello_ && terms_.self < terms_.peer) return Accept::ignore;
-  if (dialled_ && begun_) return Accept::ignore;
+  // Said before the other side had taken the connection that this side has made.
+  if (dialled_ && begun_ && theirs.taken < connected_by_) return Accept::ignore;
   if (theirs.received < known_received) return Accept::ignore;  // said before another connection
   return Accept::take;
 }
 
 void ConnectionState::take(const Hello& theirs) noexcept {
+  session_ = theirs.session;
   last_attempt_ = theirs.attempt;
   ++resumption_;  // what comes over a connection agreed on before, and not resumed yet, would else be counted
 }

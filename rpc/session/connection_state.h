@@ -27,17 +27,21 @@ class ConnectionState {
     /// After a connection was lost, so long it waits for another one; 0: it ends with its connection.
     std::chrono::milliseconds grace{0};
     std::chrono::milliseconds first_connection{20'000};  ///< so long the first one is tried for
+    uint32_t session = 1;  ///< its number: two incarnations that lose each other and live begin another session
   };
-  /// What a hello says of the session that is to go on (docs/wire.md, record 10).
+  /// What a hello says of the session that is to go on (docs/wire.md, records 10 and 14).
   struct Hello {
     uint64_t incarnation = 0, peer_incarnation = 0;
     uint64_t received = 0;
     uint32_t attempt = 0;
+    uint32_t taken = 0;  ///< the last attempt of the other side that this side has taken
+    uint32_t session = 1;
   };
 
-  explicit ConnectionState(const Terms& terms) noexcept : terms_(terms), grace_(terms.grace) {}
+  explicit ConnectionState(const Terms& terms) noexcept : terms_(terms), grace_(terms.grace), session_(terms.session) {}
 
   Phase phase() const noexcept { return phase_; }
+  uint32_t session() const noexcept { return session_; }
   bool begun() const noexcept { return begun_; }      ///< there is or was a connection
   bool dialled() const noexcept { return dialled_; }  ///< this side has made the last one, and makes the next
   bool resumable() const noexcept { return grace_.count() > 0; }
@@ -54,6 +58,9 @@ class ConnectionState {
   enum class Loss : uint8_t { known, wait, end };
   /// The connection has ended. `wait`: for another one, until `grace_ends`; this side dials, or asks who is there.
   [[nodiscard]] Loss lost(Clock::time_point now) noexcept;
+  /// The connection is open, and the peer gives no sign of life over it: as if it had been lost, but that another one
+  /// is waited for until `ends`.
+  [[nodiscard]] Loss stalled(Clock::time_point ends) noexcept;
   Clock::time_point grace_ends() const noexcept { return grace_ends_; }
   /// The grace period of that connection is over. True: the session has ended.
   [[nodiscard]] bool grace_over(uint64_t connection) const noexcept;
@@ -79,6 +86,9 @@ class ConnectionState {
   };
   /// The other side's hello has come; `received` is what has been received by now.
   [[nodiscard]] Answer answered(const Hello& theirs, uint64_t received) noexcept;
+  /// The other side says that this session has ended there, and that `next` is the number of the next one. True: this
+  /// side has not begun it, and makes it that one: another attempt. False: it has ended.
+  [[nodiscard]] bool ended_there(uint32_t next) noexcept;
   /// The attempt has failed. When to make another one; nothing: it is too late, and the session has ended.
   [[nodiscard]] std::optional<Clock::time_point> retry(Clock::time_point now) noexcept;
   void end_dial() noexcept { said_hello_ = false; }
@@ -87,7 +97,8 @@ class ConnectionState {
   enum class Accept : uint8_t {
     take,    ///< unless the other side has gone meanwhile
     ignore,  ///< closed without a word: the other side finds the session connected, or comes again
-    refuse   ///< the session has ended
+    refuse,  ///< the session has ended
+    newer    ///< it is a later one: this session has ended there, and so it does here
   };
   /// `known_received`: what the other side is known to have received. `started`: this side may deliver messages.
   [[nodiscard]] Accept accept(const Hello& theirs, uint64_t known_received, bool started) const noexcept;
@@ -108,8 +119,11 @@ class ConnectionState {
   static constexpr std::chrono::milliseconds kFirstAttempt{5000};
   static constexpr std::chrono::milliseconds kShortestPause{1}, kLongestPause{100};
 
+  Loss wait_until(Clock::time_point ends) noexcept;
+
   const Terms terms_;
   std::chrono::milliseconds grace_;  // 0 once the peer has said goodbye
+  uint32_t session_;                 // until it has begun, that of the peer if it is higher
   Phase phase_ = Phase::unconnected;
   bool begun_ = false, wanted_ = false;
   bool dialled_ = false;
@@ -117,6 +131,7 @@ class ConnectionState {
   Clock::time_point grace_ends_ = Clock::time_point::max();
   uint32_t attempts_ = 0;      // of this side to connect
   uint32_t last_attempt_ = 0;  // of the other side's, that was taken
+  uint32_t connected_by_ = 0;  // of this side's, that made the connection
 
   bool said_hello_ = false;  // over the connection that this side makes
   uint64_t said_received_ = 0;

@@ -196,6 +196,8 @@ void Dial::introduce(Agent::Impl& agent) {
     mine_.resumption.peer_incarnation = said.peer_incarnation;
     mine_.resumption.received = said.received;
     mine_.resumption.attempt = said.attempt;
+    mine_.resumption.taken = said.taken;
+    mine_.resumption.session = said.session;
   }
   Bytes said = encode(mine_);
   if (proof_) {
@@ -274,6 +276,10 @@ void Dial::answered() {
   }
   const Hello theirs = decode_hello(said);
   if (theirs.refusal_kind == RefusalKind::try_later) return retry(theirs.refusal);
+  if (theirs.refusal_kind == RefusalKind::ended && session_) {
+    if (state().ended_there(theirs.resumption.session)) return retry(theirs.refusal);
+    return finish(std::make_exception_ptr(UsageError(theirs.refusal)), theirs.resumption.session);
+  }
   if (theirs.refusal_kind == RefusalKind::timeout) throw TimeoutError(theirs.refusal);
   if (theirs.refusal_kind == RefusalKind::lost) throw PeerLostError(theirs.refusal, false);
   check_hello(mine_, {.group = mine_.group, .world_size = mine_.world_size, .worker = peer_}, theirs);
@@ -283,7 +289,8 @@ void Dial::answered() {
   }
   switch (state().answered(said_of_session(theirs), link_->frames_received())) {
     case ConnectionState::Answer::started_anew:
-      throw UsageError(name_of(peer_) + " has been started anew");
+      session_->end(std::make_exception_ptr(PeerLostError(name_of(peer_) + " has been started anew", state().begun())));
+      return finish(nullptr);
     case ConnectionState::Answer::not_needed:
       return finish(nullptr);
     case ConnectionState::Answer::stale:
@@ -319,7 +326,7 @@ void Dial::retry(const std::string& why) {
   wait_until(next, &Dial::start);
 }
 
-void Dial::finish(const std::exception_ptr& error) {
+void Dial::finish(const std::exception_ptr& error, uint32_t next_session) {
   ++attempt_;
   over_ = true;
   if (session_) state().end_dial();
@@ -332,9 +339,10 @@ void Dial::finish(const std::exception_ptr& error) {
     } catch (const std::exception& e) {
       why = e.what();
     }
-    session_->end(std::make_exception_ptr(state().begun()
-                                              ? PeerLostError(name_of(peer_) + ": connection lost: " + why, true)
-                                              : PeerLostError(name_of(peer_) + " cannot be reached: " + why, false)));
+    session_->end(
+        std::make_exception_ptr(state().begun() ? PeerLostError(name_of(peer_) + ": connection lost: " + why, true)
+                                                : PeerLostError(name_of(peer_) + " cannot be reached: " + why, false)),
+        {.may_return = true, .next = next_session});
   }
   if (const Done done = std::move(done_)) done(error);
 }

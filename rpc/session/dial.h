@@ -59,7 +59,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
   void retry(const std::string& why);
   void wait_until(Clock::time_point when, void (Dial::*then)());
   void attempt_timed_out();
-  void finish(const std::exception_ptr& error);
+  void finish(const std::exception_ptr& error, uint32_t next_session = 0);
   std::string describe() const;
   ConnectionState& state() const;  ///< of the session
 

@@ -30,7 +30,16 @@ class GroupEvents {
   virtual void connected(const WorkerInfo& peer, uint64_t incarnation) = 0;
   /// A message of kind `group`. Throws MessageError for bytes that cannot be read: the session then ends.
   virtual void received(const WorkerInfo& from, uint64_t incarnation, Bytes payload) = 0;
-  virtual void lost(const WorkerInfo& peer, uint64_t incarnation, const std::string& why) = 0;
+  struct Loss {
+    WorkerInfo peer;
+    uint64_t incarnation = 0;  ///< the peer's
+    bool cut_off = false;      ///< they were connected, and the peer has not said goodbye
+    std::string why;
+  };
+  virtual void lost(const Loss& loss) = 0;
+  /// Whether another session with that peer, which may live, follows one that was lost. `lost` then begins it, if the
+  /// peer is still a member. Any thread.
+  virtual bool restores(const WorkerInfo& peer) const = 0;
   /// Whether that peer's silence is to be noticed also while it owes nothing: by rank 0 that of every member, by the
   /// others that of rank 0.
   virtual bool awaits(const WorkerInfo& peer) const = 0;

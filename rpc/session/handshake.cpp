@@ -63,7 +63,8 @@ void adopt_connection(Agent::Impl& agent, StreamConnection connection, const Hel
 }
 
 ConnectionState::Hello said_of_session(const Hello& hello) {
-  return {hello.incarnation, hello.resumption.peer_incarnation, hello.resumption.received, hello.resumption.attempt};
+  const Resumption& said = hello.resumption;
+  return {hello.incarnation, said.peer_incarnation, said.received, said.attempt, said.taken, said.session};
 }
 
 Handshake::Others::Others(const Agent::Impl& agent)
@@ -209,11 +210,18 @@ bool Handshake::go_on(const Hello& first, const Hello& theirs) {
     // Rank 0 has introduced this worker to a new member before it has told this worker of that one.
     const bool may_be_new = agent_->group_events() && said.peer_incarnation == agent_->incarnation &&
                             (!session || session->incarnation() != theirs.incarnation) &&
-                            !agent_->was_last(theirs.worker.id, theirs.incarnation);
+                            !agent_->ended_sessions(theirs.worker.id, theirs.incarnation).for_good;
     decision = ConnectionState::accept_unknown(!session && agent_->expects_members(), may_be_new);
   }
   if (decision == ConnectionState::Accept::refuse) {
-    throw UsageError("the session with worker '" + agent_->self.name + "' that is to go on has ended");
+    const std::string why = "the session with worker '" + agent_->self.name + "' that is to go on has ended";
+    if (!link || session->incarnation() != theirs.incarnation) throw UsageError(why);
+    return say_refusal(why, RefusalKind::ended, link->state().session()), true;
+  }
+  if (decision == ConnectionState::Accept::newer) {  // the other side comes again, and finds the next session
+    session->end(std::make_exception_ptr(PeerLostError(name_of(session->peer()) + " had lost this worker", true)),
+                 {.may_return = true, .next = said.session});
+    return false;
   }
   if (decision == ConnectionState::Accept::ignore || other_side_has_gone()) return false;
   const auto dial = agent_->dial_of(*session);
@@ -223,6 +231,7 @@ bool Handshake::go_on(const Hello& first, const Hello& theirs) {
   Hello mine = first;
   mine.resumption.peer_incarnation = theirs.incarnation;
   mine.resumption.received = link->frames_received();
+  mine.resumption.session = link->state().session();
   if (!say(mine)) return false;
   timer_.cancel();
   link->state().took();
@@ -261,13 +270,14 @@ void Handshake::refuse(const std::string& why) {
   say_refusal(why, RefusalKind::usage);
 }
 
-void Handshake::say_refusal(const std::string& why, RefusalKind kind) {
+void Handshake::say_refusal(const std::string& why, RefusalKind kind, uint32_t next_session) {
   if (!stream_.is_open()) return;
   try {
     if (!tcp_ || proven_) {
       Hello refusal = hello_of(*agent_, {});
       refusal.refusal = why.substr(0, 1024);
       refusal.refusal_kind = kind;
+      refusal.resumption.session = next_session;
       say(refusal);
     } else if (!stream_.is_secured()) {  // else OpenSSL has said it
       // A stranger: nothing that says more than that Tendril listens here.

@@ -71,7 +71,7 @@ class Handshake : public std::enable_shared_from_this<Handshake> {
   bool other_side_has_gone();
   bool refuse_by_group(GroupEvents& events, const Hello& theirs);
   void refuse(const std::string& why);
-  void say_refusal(const std::string& why, RefusalKind kind);
+  void say_refusal(const std::string& why, RefusalKind kind, uint32_t next_session = 1);
   bool say(const Hello& hello);
 
   const std::shared_ptr<Agent::Impl> agent_;

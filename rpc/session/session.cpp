@@ -139,10 +139,18 @@ bool Session::ping(Clock::time_point now) {
   if (silent < interval) return true;
   if (now - last_ping_ < interval) return true;
   const auto limit = agent_->options.liveness_timeout;
-  if (limit.count() > 0 && (unanswered_pings_ + 1) * interval > limit) {
-    end(std::make_exception_ptr(
-        PeerLostError(name_of(peer_) + " has given no sign of life for " + seconds(silent), true)));
-    return false;
+  if (limit.count() > 0) {
+    const auto asked = (unanswered_pings_ + 1) * interval;
+    const auto lost = [&](const std::string& who, Clock::duration after) {
+      return std::make_exception_ptr(PeerLostError(who + " has given no sign of life for " + seconds(after), true));
+    };
+    if (asked > limit) {
+      end(lost(name_of(peer_), silent), {.may_return = true});
+      return false;
+    }
+    // What is on the way between them may have forgotten the connection: half of the time is for another one.
+    const auto left = (limit / interval - unanswered_pings_) * interval;
+    if (2 * asked > limit && link_->replace_connection(now + left, lost("it", silent + left))) return true;
   }
   ++unanswered_pings_;
   last_ping_ = now;
@@ -151,13 +159,13 @@ bool Session::ping(Clock::time_point now) {
   return say(std::move(message));
 }
 
-void Session::end(const std::exception_ptr& error) {
+void Session::end(const std::exception_ptr& error, const Ending& how) {
   std::optional<CallTable<CallMade>> pending = made_.end();
   if (!pending) return;
   if (link_) link_->close();
   if (lender_) lender_->end();
   if (borrower_) borrower_->end();
-  agent_->session_ended(shared_from_this());
+  agent_->session_ended(shared_from_this(), how);
   for (auto& request : served_.end()) agent_->loop->post(std::move(request));  // they see that nobody waits for them
   pending->for_each([&](uint64_t, CallMade& call) { fail_as_lost(std::move(call), error); });
   if (is_self()) return;
@@ -170,8 +178,11 @@ void Session::end(const std::exception_ptr& error) {
     log(LogLevel::info, self, "rpc: worker '" + self + "' has lost " + name_of(peer_) + ": " + text_of(error));
   }
   if (const std::weak_ptr<GroupEvents> told = agent_->group_events(); !told.expired()) {
-    agent_->loop->post_io([told, peer = peer_, incarnation = incarnation_, why = text_of(error)] {
-      if (const auto events = told.lock()) events->lost(peer, incarnation, why);
+    agent_->loop->post_io([told, loss = GroupEvents::Loss{.peer = peer_,
+                                                          .incarnation = incarnation_,
+                                                          .cut_off = how.may_return && link_->gauges().begun,
+                                                          .why = text_of(error)}] {
+      if (const auto events = told.lock()) events->lost(loss);
     });
   }
   for (const auto& hook : agent_->hooks) hook->peer_lost(peer_, error);
@@ -184,7 +195,8 @@ void Session::end(const std::exception_ptr& error) {
 void Session::closed(Link& link, std::exception_ptr reason) {
   const IoCallbackScope io_callback;
   end(std::make_exception_ptr(PeerLostError(
-      name_of(peer_) + ": " + (said_goodbye_ ? "it has shut down" : text_of(reason)), link.gauges().begun)));
+          name_of(peer_) + ": " + (said_goodbye_ ? "it has shut down" : text_of(reason)), link.gauges().begun)),
+      {.may_return = !said_goodbye_});
 }
 
 void Session::disconnected(Link&) {

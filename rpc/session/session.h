@@ -21,6 +21,13 @@ namespace tendril::rpc::detail {
 
 struct InboundState;
 
+/// What comes after a session.
+struct Ending {
+  /// The peer may live: while it is a member of the group, another session with it follows.
+  bool may_return = false;
+  uint32_t next = 0;  ///< the number that the next session has at least
+};
+
 /// How to reach a peer with whom there is no connection.
 struct Reach {
   Agent::Endpoint endpoint = {};  ///< empty: not at all
@@ -38,6 +45,8 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   uint64_t incarnation() const noexcept { return incarnation_; }  ///< the peer's
   Reach& reach() noexcept { return reach_; }                      ///< the leader's
   const std::shared_ptr<Link>& link() const noexcept { return link_; }
+  /// Of those with this incarnation: 1, 2, 3, ... Until the session has had a connection, the lowest that it can have.
+  uint32_t number() const noexcept { return link_ ? link_->session() : 1; }
   bool is_self() const noexcept { return link_ == nullptr; }
   bool ended() const { return made_.ended(); }
 
@@ -86,7 +95,8 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   /// Sends a message of no consequence for any one call. False: the connection is closed, by this if it must be.
   bool say(Message&& message) noexcept;
   /// Ends the session from this side: pending calls fail with `error`, handlers' stop tokens are set off.
-  void end(const std::exception_ptr& error);
+  void end(const std::exception_ptr& error) { end(error, Ending{}); }
+  void end(const std::exception_ptr& error, const Ending& how);
 
   // LinkEvents
   void received(Link& link, Message&& message, Clock::time_point when) override;

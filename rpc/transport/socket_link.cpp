@@ -37,6 +37,7 @@ SocketLink::SocketLink(Ref<Loop> loop, StreamConnection connection, SocketLinkOp
 SocketLink::SocketLink(Ref<Loop> loop, SocketLinkOptions options)
     : loop_(std::move(loop)),
       options_(options),
+      session_(options_.terms.session),
       state_(options_.terms),
       grace_timer_(loop_->io()),
       reader_(options_.receive_limits),

@@ -58,11 +58,13 @@ class SocketLink final : public Link,
   void request_started(uint64_t cost) noexcept override;
   bool congested() const noexcept override { return congested_.load(std::memory_order_relaxed); }
   const Limits& peer_limits() const noexcept override { return options_.send_limits; }
+  bool replace_connection(Clock::time_point ends, std::exception_ptr reason) override;
   void close() noexcept override;
   const char* transport() const noexcept override {
     const char* const now = transport_.load(std::memory_order_relaxed);
     return now ? now : "none";
   }
+  uint32_t session() const noexcept override { return session_.load(std::memory_order_relaxed); }
   int peer_process() const noexcept override { return peer_process_.load(std::memory_order_relaxed); }
   Gauges gauges() const noexcept override;
 
@@ -94,6 +96,7 @@ class SocketLink final : public Link,
   void credit_received(const Message& message);
   void watch_for_stall();
   void connection_lost(std::exception_ptr reason);
+  void wait_for_connection(std::exception_ptr reason);
   void connection_wanted();
   void finish(std::exception_ptr reason);
   void take_connection(StreamConnection connection);
@@ -133,6 +136,7 @@ class SocketLink final : public Link,
   std::atomic<const char*> transport_{nullptr};  // null: there never was a connection
 
   std::atomic<int> peer_process_{0};
+  std::atomic<uint32_t> session_;
 
   ConnectionState state_;  // the leader's
   bool started_ = false;   // the leader's

@@ -29,8 +29,22 @@ void SocketLink::connection_lost(std::exception_ptr reason) {
     case ConnectionState::Loss::end:
       return finish(std::move(reason));
     case ConnectionState::Loss::wait:
-      break;
+      return wait_for_connection(std::move(reason));
   }
+}
+
+bool SocketLink::replace_connection(Clock::time_point ends, std::exception_ptr reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_ || !events_ || state_.stalled(ends) != ConnectionState::Loss::wait) return false;
+    connected_ = false;
+  }
+  wait_for_connection(std::move(reason));
+  return true;
+}
+
+/// Until it has to end: then `reason` is why.
+void SocketLink::wait_for_connection(std::exception_ptr reason) {
   reader_ = FrameReader(options_.receive_limits);  // half a frame comes again as a whole
   ::shutdown(socket_.get(), SHUT_RDWR);
   stall_timer_.cancel();
@@ -108,6 +122,7 @@ void SocketLink::resume(StreamConnection connection, uint64_t received_by_peer) 
     return finish(std::current_exception());
   }
   count_queue_locked();
+  session_.store(state_.session(), std::memory_order_relaxed);
   grace_timer_.cancel();
   take_connection(std::move(connection));
   last_received_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);

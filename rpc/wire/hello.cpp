@@ -24,6 +24,7 @@ enum RecordId : uint16_t {
   kEnquiry = 11,       // nothing; absent: a session
   kRefusalKind = 12,   // u8; absent: 0
   kCudaIpc = 13,       // nothing; absent: it neither lends device memory nor borrows
+  kSession = 14,       // u32 number, u32 attempt; absent: 1 and 0
   kFirstFeature = 64   // this and above: Hello::features
 };
 
@@ -110,11 +111,17 @@ void read_record(Hello& hello, uint16_t id, std::span<const std::byte> data) {
       break;
     case kResumption:
       require_size(data.size() >= 24, id);
-      hello.resumption = {.grace_ms = get<uint32_t>(data.data()),
-                          .endpoint = text_of(data.subspan(24)),
-                          .peer_incarnation = get<uint64_t>(data.data() + 4),
-                          .received = get<uint64_t>(data.data() + 12),
-                          .attempt = get<uint32_t>(data.data() + 20)};
+      hello.resumption.grace_ms = get<uint32_t>(data.data());
+      hello.resumption.endpoint = text_of(data.subspan(24));
+      hello.resumption.peer_incarnation = get<uint64_t>(data.data() + 4);
+      hello.resumption.received = get<uint64_t>(data.data() + 12);
+      hello.resumption.attempt = get<uint32_t>(data.data() + 20);
+      break;
+    case kSession:
+      require_size(data.size() == 8, id);
+      hello.resumption.session = get<uint32_t>(data.data());
+      hello.resumption.taken = get<uint32_t>(data.data() + 4);
+      TENDRIL_CHECK_AS(MessageError, hello.resumption.session > 0, "bad hello: sessions are numbered from 1, got 0");
       break;
     case kEnquiry:
       require_size(data.empty(), id);
@@ -122,7 +129,7 @@ void read_record(Hello& hello, uint16_t id, std::span<const std::byte> data) {
       break;
     case kRefusalKind:
       require_size(data.size() == 1, id);
-      TENDRIL_CHECK_AS(MessageError, get<uint8_t>(data.data()) <= static_cast<uint8_t>(RefusalKind::try_later),
+      TENDRIL_CHECK_AS(MessageError, get<uint8_t>(data.data()) <= static_cast<uint8_t>(RefusalKind::ended),
                        "bad hello: the unknown kind of refusal ", int{get<uint8_t>(data.data())});
       hello.refusal_kind = static_cast<RefusalKind>(get<uint8_t>(data.data()));
       break;
@@ -148,6 +155,10 @@ void put_resumption(Bytes& out, const Resumption& resumption) {
   to = put(put(put(to, resumption.peer_incarnation), resumption.received), resumption.attempt);
   if (!resumption.endpoint.empty()) std::memcpy(to, resumption.endpoint.data(), resumption.endpoint.size());
   put_record(out, kResumption, data.data(), data.size());
+  if (resumption.session == 1 && resumption.taken == 0) return;
+  std::byte session[8];
+  put(put(session, resumption.session), resumption.taken);
+  put_record(out, kSession, session, sizeof session);
 }
 
 std::string describe(const WorkerInfo& worker) {

@@ -1,5 +1,6 @@
 #!/bin/sh
-# links.sh SOURCE: every link of every page leads to a file that is there, and, with #..., to a heading of it.
+# links.sh SOURCE: every link of every page leads to a file that is there, and, with #..., to a heading of it; and the
+# tests that docs/failures.md names as `SUITE/CASE` are there.
 cd "$1" || exit 1
 list=$(mktemp)
 find . -name '*.md' ! -path './build/*' ! -path './out/*' ! -path './.git/*' | sort >"$list"
@@ -50,5 +51,14 @@ while read -r from to; do
     dead=$((dead + 1))
   fi
 done <"$list.links"
+grep -o '`[a-z_0-9]*/[a-z_0-9]*`' docs/failures.md | tr -d '`' | sort -u >"$list.links"
+while read -r test; do
+  file=$(grep -rlE "_TEST_CASE\(${test#*/}[,)]" --include='*.cpp' tests | head -1)
+  if [ -z "$file" ] || ! grep -qE "_TEST_SUITE\((${test%/*})[,)]" "$file"; then
+    echo "docs/failures.md: no such test: $test"
+    dead=$((dead + 1))
+  fi
+done <"$list.links"
+[ -s "$list.links" ] || { echo "docs/failures.md names no test"; exit 1; }
 echo "$number links in $(wc -l <"$list") pages, $dead dead"
 [ "$dead" -eq 0 ]

@@ -9,7 +9,8 @@
 # neither can, they take no time and none is lost. A line "network: ..." says so on the output.
 # With HOSTS_PARTITION=SECONDS packets take 3 to 7 ms and one of 100 is lost, and a partition comes
 # when PROGRAM makes a file `cut` in the folder HOSTS_FOLDER: node2 cannot reach the others, nor they it, for so long or
-# until there is a file `heal`. The files `is_cut` and `has_healed` say when.
+# until there is a file `heal`. The files `is_cut` and `has_healed` say when. With HOSTS_CUT="node2 from node3" these two
+# cannot reach each other, and both reach node1.
 # Exit status 77: there can be no namespaces here.
 set -u
 if [ "${1:-}" != inside ]; then
@@ -65,9 +66,17 @@ for n in 1 2 3; do
 done
 switch=
 if [ $by = bridge ]; then "$HOSTS_BRIDGE" $delay $jitter $loss port1 port2 port3 & switch=$!; fi
-# cut and join: node2 from the others.
-cut() { if [ -n "$switch" ]; then kill -USR1 $switch; else ip link set port2 nomaster; fi; }
-join() { if [ -n "$switch" ]; then kill -USR2 $switch; else ip link set port2 master bridge0; fi; }
+# mistake N OTHER: node N sends what is for the other one to an Ethernet address that nobody has.
+mistake() { on "$1" ip neigh replace "10.7.0.$2" lladdr 02:00:00:00:00:09 dev eth0 nud permanent; }
+# cut and join: node2 from the others, or from node3.
+cut() {
+  if [ "${HOSTS_CUT:-}" = "node2 from node3" ]; then mistake 2 3 && mistake 3 2; return; fi
+  if [ -n "$switch" ]; then kill -USR1 $switch; else ip link set port2 nomaster; fi
+}
+join() {
+  if [ "${HOSTS_CUT:-}" = "node2 from node3" ]; then on 2 ip neigh del 10.7.0.3 dev eth0 && on 3 ip neigh del 10.7.0.2 dev eth0; return; fi
+  if [ -n "$switch" ]; then kill -USR2 $switch; else ip link set port2 master bridge0; fi
+}
 
 unset XDG_RUNTIME_DIR TENDRIL_KEY_FILE
 declare -a worker

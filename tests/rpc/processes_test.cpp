@@ -115,20 +115,6 @@ BOOST_AUTO_TEST_CASE(workers_started_by_hand_find_each_other_in_any_order) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_stands_still_is_noticed_while_nobody_asks_it_anything) {
-  const test::ReservedPort port;
-  std::vector<Process> workers;
-  for (const int rank : {0, 1, 2}) workers.push_back(member("idle", rank, 3, port));
-  BOOST_TEST(workers[1].line() == "w1 holds an object for others");
-  for (const std::size_t rank : {0, 1, 2}) BOOST_TEST(workers[rank].line() == "w" + std::to_string(rank) + " is idle");
-  workers[2].signal(SIGSTOP);
-  for (const std::size_t rank : {0, 1})
-    BOOST_TEST(workers[rank].line() == "w" + std::to_string(rank) + " sees w2 lost");
-  BOOST_TEST(workers[1].line() == "w1 holds nothing for others");
-  workers[0].signal(SIGSTOP);
-  BOOST_TEST(contains(workers[1].line(), "w1 waits: PeerLostError"));
-}
-
 BOOST_AUTO_TEST_CASE(a_killed_peer_fails_its_calls_at_once_and_the_shutdown_names_it) {
   const test::ReservedPort port;
   std::vector<Process> workers;
@@ -156,6 +142,18 @@ BOOST_AUTO_TEST_CASE(a_killed_rank_0_ends_the_others_wait) {
   for (Process& worker : workers) BOOST_TEST(contains(worker.line(), "ready"));
   workers[0].signal(SIGKILL);
   for (const std::size_t rank : {1, 2}) BOOST_TEST(contains(workers[rank].line(), "rank 0 is gone"));
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_0_that_is_killed_before_all_have_joined_ends_the_others_wait) {
+  const test::ReservedPort port;
+  Process rank_0 = member("member", 0, 3, port, {"TENDRIL_LOG=info"});
+  Process rank_1 = member("member", 1, 3, port);
+  for (std::string line; !contains(line, "is connected with worker 'w1'");) {
+    line = rank_0.line();
+    BOOST_REQUIRE(!line.empty());
+  }
+  rank_0.signal(SIGKILL);
+  BOOST_TEST(contains(rank_1.line(), "rank 0 is gone"));
 }
 
 BOOST_AUTO_TEST_CASE(a_killed_worker_is_started_anew_and_all_go_on) {

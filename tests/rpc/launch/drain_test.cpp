@@ -5,8 +5,10 @@
 #include <mutex>
 #include <thread>
 
+#include "tendril/rpc/session/agent_impl.h"
 #include "tests/rpc/cluster.h"
 #include "tests/rpc/error_text.h"
+#include "tests/rpc/session/cutting_proxy.h"
 #include "tests/wait_until.h"
 
 // Two agents whose messages the test may lose, and how they agree that they are done.
@@ -93,14 +95,14 @@ class TwoThreads {
 };
 
 /// What `drain` throws at each of two workers.
-std::array<std::string, 2> drain(Cluster& cluster, std::chrono::milliseconds timeout) {
+std::array<std::string, 2> drain(const std::array<Agent*, 2>& workers, std::chrono::milliseconds timeout) {
   TwoThreads both;
   std::array<std::string, 2> errors;
   const auto run = [&](std::size_t rank) {
     errors[rank] = text_of_error([&] {
       TwoThreads::Member member(both, rank);
       try {
-        tendril::rpc::detail::drain(cluster[static_cast<int>(rank)], member, Clock::now() + timeout);
+        tendril::rpc::detail::drain(*workers[rank], member, Clock::now() + timeout);
       } catch (const std::exception& e) {
         both.fail(e.what());
         throw;
@@ -112,6 +114,10 @@ std::array<std::string, 2> drain(Cluster& cluster, std::chrono::milliseconds tim
   run(0);
   other.join();
   return errors;
+}
+
+std::array<std::string, 2> drain(Cluster& cluster, std::chrono::milliseconds timeout) {
+  return drain({&cluster[0], &cluster[1]}, timeout);
 }
 
 struct Pair {
@@ -193,6 +199,21 @@ BOOST_AUTO_TEST_CASE(what_was_lost_with_a_connection_is_not_waited_for) {
   pair.lose_a_request();
   pair.network->cut(0, 1);
   for (const std::string& error : drain::drain(pair.cluster, 60s)) BOOST_TEST(error == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_has_not_noticed_that_the_other_has_lost_it_finds_out) {
+  const auto options = [](const char* name, int rank) {
+    return AgentOptions{.name = std::string(name), .rank = rank, .world_size = 2, .grace_period = 1s};
+  };
+  Agent a(options("a", 0), served_functions()), b(options("b", 1), served_functions());
+  a.listen({.unix_socket = false});
+  CuttingProxy proxy(b.listen({.unix_socket = false}));
+  a.connect(b.self(), proxy.endpoint(), Clock::now() + 30s);
+  BOOST_TEST(rpc_sync<&same>(a, 1, 7) == 7);
+  proxy.stall();
+  a.impl().session(1)->end(std::make_exception_ptr(PeerLostError("it is lost", true)));
+  BOOST_TEST(b.is_connected(0));
+  for (const std::string& error : drain::drain({&a, &b}, 60s)) BOOST_TEST(error == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_request_overtaken_by_the_news_that_it_was_cancelled_counts_as_arrived) {

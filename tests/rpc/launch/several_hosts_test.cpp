@@ -31,12 +31,18 @@ struct KeyFile {
   char path[40] = "/tmp/tendril_key_test_XXXXXX";
 };
 
+std::string program_of(const std::string& scenario) {
+  return contains(scenario, "partition") ? "partition_scenarios" : "group_scenarios";
+}
+
 /// What four workers on three hosts say; "" where there are no namespaces here.
 std::string run(const std::string& master, const std::string& keys, const std::string& scenario = "member",
-                const std::string& partition = "") {
-  const std::string script = TENDRIL_TEST_DATA "/../hosts.sh", program = TENDRIL_TEST_PROGRAMS "/group_scenarios";
-  Process hosts({"/bin/bash", script, master, keys, program, scenario},
-                {"HOSTS_PARTITION=" + partition, "HOSTS_BRIDGE=" TENDRIL_TEST_PROGRAMS "/lossy_bridge"});
+                const std::string& partition = "", const std::string& cut_off = "node2") {
+  const std::string script = TENDRIL_TEST_DATA "/../hosts.sh",
+                    program = TENDRIL_TEST_PROGRAMS "/" + program_of(scenario);
+  Process hosts(
+      {"/bin/bash", script, master, keys, program, scenario},
+      {"HOSTS_PARTITION=" + partition, "HOSTS_CUT=" + cut_off, "HOSTS_BRIDGE=" TENDRIL_TEST_PROGRAMS "/lossy_bridge"});
   std::string said = hosts.rest(150s);
   if (hosts.wait().code == 77) {
     tendril::testing::skip_suite("this machine lets users make no network namespaces");
@@ -47,7 +53,7 @@ std::string run(const std::string& master, const std::string& keys, const std::s
   } else if (contains(said, "network: by bridge")) {  // which counts
     BOOST_TEST(contains(said, " frames passed, "), said);
     BOOST_TEST(contains(said, " frames passed, 0 lost") == partition.empty(), said);
-    BOOST_TEST(contains(said, " lost, 0 cut off") == partition.empty(), said);
+    BOOST_TEST(contains(said, " lost, 0 cut off") == (partition.empty() || cut_off != "node2"), said);
   } else {
     BOOST_TEST(contains(said, "network: by netem"), said);
   }
@@ -106,9 +112,10 @@ BOOST_AUTO_TEST_CASE(a_partition_that_heals_too_late_fails_the_calls_and_the_gro
   if (said.empty()) return;
   for (const char* who : {"w0", "w1", "w2", "w3"}) {
     const std::string name(who), other(name == "w1" ? "w0" : "w1");
-    BOOST_TEST(contains(said, name + " calls: PeerLostError (may have run): call of group_scenarios::count: worker '" +
-                                  other + "'"),
-               said);
+    BOOST_TEST(
+        contains(said, name + " calls: PeerLostError (may have run): call of partition_scenarios::count: worker '" +
+                           other + "'"),
+        said);
     BOOST_TEST(contains(said, name + ": no error\n"), said);
     if (name == "w1") continue;
     BOOST_TEST(contains(said, name + " meets: "), said);
@@ -116,6 +123,29 @@ BOOST_AUTO_TEST_CASE(a_partition_that_heals_too_late_fails_the_calls_and_the_gro
     BOOST_TEST(contains(said, name + " calls others: no error\n"), said);
   }
   BOOST_TEST(contains(said.substr(said.find("w0 meets: ")), "w1"), said);
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_is_unplugged_is_noticed_while_nobody_asks_it_anything) {
+  const KeyFile key;
+  const std::string said = run("10.7.0.1", four_times(key.path), "idle_partition", "60");
+  if (said.empty()) return;
+  for (const char* line :
+       {"w0 sees w1 lost\n", "w2 sees w1 lost\n", "w3 sees w1 lost\n", "w1 waits: PeerLostError",
+        "w2 holds nothing for others\n", "w0: no error\n", "w1: no error\n", "w2: no error\n", "w3: no error\n"})
+    BOOST_TEST(contains(said, line), said);
+}
+
+BOOST_AUTO_TEST_CASE(two_hosts_that_a_partition_separates_for_long_reach_each_other_when_it_is_over) {
+  const KeyFile key;
+  const std::string said = run("10.7.0.1", four_times(key.path), "partial_partition", "60", "node2 from node3");
+  if (said.empty()) return;
+  for (const char* who : {"w0", "w1", "w2", "w3"}) {
+    BOOST_TEST(contains(said, std::string(who) + " calls: no error\n"), said);
+    BOOST_TEST(contains(said, std::string(who) + ": no error\n"), said);
+  }
+  for (const char* line : {"w1 calls: PeerLostError (may have run)", "w2 calls: PeerLostError (may have run)",
+                           "w1 fetches: PeerLostError"})
+    BOOST_TEST(contains(said, line), said);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

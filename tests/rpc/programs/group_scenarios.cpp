@@ -28,7 +28,7 @@
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/asleep.h"
 #include "tests/rpc/process.h"
-#include "tests/rpc/soak/cut.h"
+#include "tests/rpc/scenario.h"
 #include "tests/wait_until.h"
 
 namespace rpc = tendril::rpc;
@@ -36,11 +36,7 @@ using namespace std::chrono_literals;
 
 namespace group_scenarios {
 
-/// One write, so that the lines of several processes do not mix.
-void say(const std::string& line) {
-  const std::string text = line + "\n";
-  if (::write(1, text.data(), text.size()) < 0) std::abort();
-}
+using namespace scenario;
 
 int add(int a, int b) { return a + b; }
 int pid() { return ::getpid(); }
@@ -51,27 +47,6 @@ void wait_for_ever() {
   });
 }
 void kill_yourself() { ::raise(SIGKILL); }
-
-std::string name_of(int rank) {
-  std::string name("w");
-  return name.append(std::to_string(rank));
-}
-
-/// The kind of error that `run` ends with.
-std::string outcome_of(const std::function<void()>& run) {
-  try {
-    run();
-    return "no error";
-  } catch (const rpc::PeerLostError& e) {
-    return std::string(e.may_have_run() ? "PeerLostError (may have run): " : "PeerLostError: ") + e.what();
-  } catch (const rpc::TimeoutError& e) {
-    return std::string("TimeoutError: ") + e.what();
-  } catch (const rpc::SpawnError& e) {
-    return "SpawnError of rank " + std::to_string(e.rank()) + ": " + e.what();
-  } catch (const std::exception& e) {
-    return std::string("error: ") + e.what();
-  }
-}
 
 // ---- Workers
 
@@ -292,17 +267,6 @@ void exits(const std::string& name) {
   rpc::shutdown({.graceful = false});
 }
 
-// ---- A partition (hosts.sh): w1 is on the host that is cut off
-
-std::filesystem::path sign(const std::string& name) {
-  return std::filesystem::path(std::getenv("HOSTS_FOLDER")) / name;
-}
-void give_sign(const std::string& name) { std::ofstream(sign(name)).flush(); }
-void await_sign(const std::string& name) {
-  tendril::test::wait_until(
-      "the file " + name, [file = sign(name)] { return std::filesystem::exists(file); }, 120s);
-}
-
 /// w1 has no descriptor left while all that have no connection with each other yet make one: whoever has a connection
 /// with it is served, the others are once it has descriptors again. Needs `ulimit -n` to be small.
 void out_of_descriptors(const std::string& name) {
@@ -367,87 +331,6 @@ void join_short_of_descriptors(const std::string& name) {
   rpc::shutdown({.timeout = 60s});
 }
 
-std::array<std::atomic<int>, 4> calls_from;
-int count(int from) { return ++calls_from[static_cast<std::size_t>(from)]; }
-int counted(int from) { return calls_from[static_cast<std::size_t>(from)]; }
-
-/// Joins, so that a peer may be silent for so long, calls all, and has w1 cut off. Returns this worker's rank.
-int join_and_cut(const std::string& name, std::chrono::milliseconds silence) {
-  const rpc::AgentOptions agent{.ping_interval = 200ms, .liveness_timeout = silence, .grace_period = silence};
-  rpc::init_rpc(name, {.init_timeout = 60s, .agent = agent});
-  const int self = rpc::get_worker_info().id;
-  for (int other = 0; other < 4; ++other) rpc::rpc_sync<&count>(other, self);
-  rpc::barrier(60s);
-  give_sign("met." + std::to_string(self));
-  if (self == 0) {  // not before all have heard that they have met
-    for (int other = 0; other < 4; ++other) await_sign("met." + std::to_string(other));
-    give_sign("cut");
-  }
-  await_sign("is_cut");
-  return self;
-}
-
-/// All connections to w1 stand still, and those that its agent has end: nothing is lost, and nothing runs twice.
-void short_partition(const std::string& name) {
-  const int self = join_and_cut(name, 60s);
-  const int calls = 100;
-  std::vector<std::pair<int, rpc::Future<int>>> pending;
-  for (int i = 0; i < calls; ++i) {
-    if (i == calls / 2 && self == 1) soak::cut_all_but(29500);
-    for (int other = 0; other < 4; ++other) pending.emplace_back(other, rpc::rpc_async<&count>(other, self));
-  }
-  for (auto& [other, result] : pending) result.wait();
-  if (!std::filesystem::exists(sign("has_healed")) && self == 1) throw std::logic_error("there was no partition");
-  for (int other = 0; other < 4; ++other)
-    if (const int ran = rpc::rpc_sync<&counted>(other, self); ran != calls + 1)
-      throw std::logic_error("of " + std::to_string(calls + 1) + " calls " + std::to_string(ran) + " have run");
-  rpc::barrier(60s);
-  rpc::shutdown({.timeout = 60s});
-}
-
-/// Everybody loses w1, and w1 everybody; the others go on.
-void long_partition(const std::string& name) {
-  const int self = join_and_cut(name, 3s);
-  const auto call = [&](int other) {
-    return outcome_of([&] { rpc::rpc_sync<&count>(other, {.timeout = 60s}, self); });
-  };
-  say(name + " calls: " + call(self == 1 ? 0 : 1));
-  if (self != 1) say(name + " meets: " + outcome_of([] { rpc::barrier(2s); }));
-  give_sign("lost." + std::to_string(self));
-  for (int other = 0; other < 4; ++other) await_sign("lost." + std::to_string(other));
-  give_sign("heal");
-  await_sign("has_healed");
-  if (self != 1) say(name + " calls others: " + call(self == 0 ? 2 : 0));
-  give_sign("done." + std::to_string(self));
-  for (int other = 0; other < 4; ++other) await_sign("done." + std::to_string(other));
-  rpc::shutdown({.graceful = false});
-}
-
-struct Pinned {};
-rpc::RRef<Pinned> pinned;  // w2's, of an object of w1
-void hold() { pinned = rpc::remote<Pinned>("w1"); }
-int held_by_others() { return static_cast<int>(rpc::RRefContext::of(*rpc::default_agent())->counters().forks); }
-
-/// No worker calls another. Each prints the losses that it hears of: first w2, then rank 0.
-void idle(const std::string& name) {
-  const rpc::AgentOptions agent{.ping_interval = 1s, .liveness_timeout = 8s, .grace_period = 1s};
-  rpc::init_rpc(name, {.init_timeout = 60s, .agent = agent});
-  if (name == "w0") rpc::rpc_sync<&hold>("w2");
-  rpc::barrier(60s);
-  if (name == "w1") {
-    const bool holds = tendril::test::holds_within(60s, [] { return held_by_others() == 1; });
-    say(std::string("w1 holds ") + (holds ? "an object" : "nothing") + " for others");
-  }
-  say(name + " is idle");
-  const rpc::GroupView view = rpc::wait_for_change(1, 60s);
-  say(name + " sees w2 " + (view.members.at(2).state == rpc::MemberState::lost ? "lost" : "in another state"));
-  if (name == "w1") {
-    const bool freed = tendril::test::holds_within(60s, [] { return held_by_others() == 0; });
-    say(std::string("w1 holds ") + (freed ? "nothing" : "an object") + " for others");
-  }
-  say(name + " waits: " + outcome_of([&] { rpc::wait_for_change(view.epoch, 60s); }));
-}
-
 /// A worker that throws out of main; out of a thread of its own; whose handler raises a fault.
 void throw_out_of_main(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 20s});
@@ -466,13 +349,6 @@ void fault_in_a_handler(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 20s});
   if (name == "w0") say(outcome_of([] { rpc::rpc_sync<&raise_a_fault>("w1"); }));
   if (name == "w1") released.wait();
-}
-
-int by_hand(void (*run)(const std::string&)) {
-  const std::string name = name_of(std::atoi(std::getenv("RANK")));
-  const std::string error = outcome_of([&] { run(name); });
-  say(name + ": " + error);
-  return 0;
 }
 
 int run(const std::string& name) {
@@ -507,9 +383,6 @@ int run(const std::string& name) {
   if (name == "killed_and_started_anew") return by_hand(killed_and_started_anew);
   if (name == "out_of_descriptors") return by_hand(out_of_descriptors);
   if (name == "join_short_of_descriptors") return by_hand(join_short_of_descriptors);
-  if (name == "short_partition") return by_hand(short_partition);
-  if (name == "long_partition") return by_hand(long_partition);
-  if (name == "idle") return by_hand(idle);
   const std::string self = std::getenv("RANK") ? name_of(std::atoi(std::getenv("RANK"))) : "";
   if (name == "throw_out_of_main") throw_out_of_main(self);
   if (name == "throw_out_of_a_thread") throw_out_of_a_thread(self);

@@ -29,9 +29,11 @@ using Accept = State::Accept;
 
 struct Totals {
   int delivered = 0, resumed = 0, crossed = 0, ignored = 0, ended = 0, postponed_and_forgotten = 0;
+  int stalled = 0, followed = 0, newer = 0, renumbered = 0;
   Totals& operator+=(const Totals& other) {
     delivered += other.delivered, resumed += other.resumed, crossed += other.crossed, ignored += other.ignored;
     ended += other.ended, postponed_and_forgotten += other.postponed_and_forgotten;
+    stalled += other.stalled, followed += other.followed, newer += other.newer, renumbered += other.renumbered;
     return *this;
   }
 };
@@ -39,7 +41,7 @@ struct Totals {
 class Network {
  public:
   struct Faults {
-    bool cuts = true, restarts = false, partitions = false;
+    bool cuts = true, restarts = false, partitions = false, stalls = false;
   };
   Network(unsigned seed, Faults faults) : random_(seed), faults_(faults) {
     for (int side : {0, 1}) workers_[side].incarnation = ++incarnations_;
@@ -58,7 +60,7 @@ class Network {
  private:
   struct Item {
     enum Kind { hello, answer, refusal, frame, end } kind = end;
-    State::Hello said = {};
+    State::Hello said = {};  // of a refusal: the number of the next session, or 0
     uint64_t id = 0;
     uint32_t acknowledged = 0;
   };
@@ -89,7 +91,11 @@ class Network {
   };
   struct Worker {
     bool up = true;
-    uint64_t incarnation = 0, last_ended = 0;
+    uint64_t incarnation = 0;
+    struct {
+      uint64_t incarnation = 0;
+      uint32_t next = 1;
+    } ended = {};  // sessions with that incarnation of the peer
     std::unique_ptr<Session> session;
   };
 
@@ -102,7 +108,7 @@ class Network {
   void hear_of_members(int side);
   void kill(int side);
   void start(int side);
-  void end(int side);
+  void end(int side, uint32_t next = 0);
 
   // ---- connections
   void close(const Link& link, int side);
@@ -128,6 +134,9 @@ class Network {
   void send(int side);
   void write(int side);
   void lose(int side);
+  /// No sign of life comes over its connection.
+  void stall(int side);
+  void wait_for_connection(int side);
   /// A writer of the connection before may still be at work: then a little later.
   void resume(int side, const Link& link, uint64_t received);
   static bool is_postponed(const Session& session, const Link& link);

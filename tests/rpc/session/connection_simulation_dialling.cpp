@@ -65,7 +65,14 @@ bool Network::deliver(const Link kept, int side) {
       if (session && session->dial == kept) answered(kept, side, item.said);
       break;
     case Item::refusal:
-      if (session && session->dial == kept) end(side);
+      if (session && session->dial == kept) {
+        if (session->state.ended_there(item.said.session)) {
+          ++totals_.renumbered;
+          retry(side);
+        } else {
+          end(side, item.said.session);
+        }
+      }
       break;
     case Item::frame:
       if (session && session->over == kept) received(*session, item);
@@ -97,7 +104,7 @@ void Network::hello(const Link& link, int side, const State::Hello& said) {
   Worker& me = workers_[side];
   Session* const session = me.session.get();
   const bool known = session && session->peer_incarnation == said.incarnation;
-  const bool may_be_new = said.peer_incarnation == me.incarnation && me.last_ended != said.incarnation;
+  const bool may_be_new = said.peer_incarnation == me.incarnation;
   Accept decision =
       known ? session->state.accept(said, session->sent.received(), true) : State::accept_unknown(false, may_be_new);
   if (decision == Accept::take) {
@@ -107,7 +114,9 @@ void Network::hello(const Link& link, int side, const State::Hello& said) {
     if (!me.session || !session->state.can_go_on()) decision = Accept::refuse;  // there was nobody left to dial
     if (decision == Accept::take) {
       put(link, 1 - side,
-          {.kind = Item::answer, .said = {me.incarnation, session->peer_incarnation, session->received.count(), 0}});
+          {.kind = Item::answer,
+           .said = {me.incarnation, session->peer_incarnation, session->received.count(), 0, 0,
+                    session->state.session()}});
       session->state.took();
       if (own && own == session->dial) {
         close(std::exchange(session->dial, nullptr), side);
@@ -117,7 +126,13 @@ void Network::hello(const Link& link, int side, const State::Hello& said) {
     }
   }
   if (decision == Accept::ignore) ++totals_.ignored;
-  if (decision == Accept::refuse) put(link, 1 - side, {.kind = Item::refusal});
+  if (decision == Accept::newer) {
+    ++totals_.newer;
+    end(side, said.session);
+  }
+  if (decision == Accept::refuse)
+    put(link, 1 - side,
+        {.kind = Item::refusal, .said = {.session = known && me.session ? session->state.session() : 0}});
   close(link, side);
 }
 
@@ -165,15 +180,25 @@ void Network::write(int side) {
 }
 
 void Network::lose(int side) {
-  Session& session = *workers_[side].session;
-  switch (session.state.lost(now_)) {
+  switch (workers_[side].session->state.lost(now_)) {
     case Loss::known:
       return;
     case Loss::end:
       return end(side);
     case Loss::wait:
-      break;
+      return wait_for_connection(side);
   }
+}
+
+void Network::stall(int side) {
+  const auto& session = workers_[side].session;
+  if (!session || session->state.stalled(now_ + 5s) != Loss::wait) return;
+  ++totals_.stalled;
+  wait_for_connection(side);
+}
+
+void Network::wait_for_connection(int side) {
+  Session& session = *workers_[side].session;
   close(std::exchange(session.over, nullptr), side);
   session.sent.stopped();
   session.grace = session.state.grace_ends();

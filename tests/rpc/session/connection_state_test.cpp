@@ -34,8 +34,8 @@ State lost(int self, bool dialled) {
   return state;
 }
 /// What the peer of `self` says.
-State::Hello hello(int self, uint32_t attempt = 1, uint64_t received = 0) {
-  return {101u - static_cast<unsigned>(self), 100u + static_cast<unsigned>(self), received, attempt};
+State::Hello hello(int self, uint32_t attempt = 1, uint64_t received = 0, uint32_t taken = 0, uint32_t session = 1) {
+  return {101u - static_cast<unsigned>(self), 100u + static_cast<unsigned>(self), received, attempt, taken, session};
 }
 
 }  // namespace
@@ -145,7 +145,59 @@ BOOST_AUTO_TEST_CASE(of_hellos_only_a_newer_one_of_this_session_is_taken) {
   BOOST_TEST(state.resumption() != before);
   BOOST_TEST((state.accept(hello(1, 3), 0, true) == Accept::ignore));
   BOOST_TEST((state.accept(hello(1, 4), 0, true) == Accept::take));
-  BOOST_TEST((opened(1, true).accept(hello(1), 0, true) == Accept::ignore));  // this side makes the next one
+}
+
+BOOST_AUTO_TEST_CASE(of_hellos_to_the_side_that_made_the_connection_only_those_said_after_it_are_taken) {
+  State state = lost(1, true);
+  state.begin_dial(kNow);
+  (void)state.say_hello(0);
+  BOOST_TEST(state.say_hello(0).attempt == 2u);
+  BOOST_TEST((state.answered(hello(1), 0) == Answer::resume));
+  state.end_dial();
+  BOOST_TEST(state.resumed());
+  BOOST_TEST((state.accept(hello(1, 1, 0, 1), 0, true) == Accept::ignore));
+  BOOST_TEST((state.accept(hello(1, 1, 0, 2), 0, true) == Accept::take));  // the other side finds it stalled
+  BOOST_TEST((opened(1, true).accept(hello(1), 0, true) == Accept::take));
+  State other = opened(0, false);
+  other.take(hello(0, 2));
+  BOOST_TEST(other.say_hello(0).taken == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_stalled_connection_is_replaced_until_the_time_that_it_is_given) {
+  State state = opened(0, false);
+  BOOST_TEST((state.stalled(kNow + 2s) == Loss::wait));
+  BOOST_TEST((state.phase() == Phase::lost));
+  BOOST_TEST((state.grace_ends() == kNow + 2s));
+  BOOST_TEST((state.stalled(kNow + 3s) == Loss::known));
+  BOOST_TEST((state.lost(kNow + 1s) == Loss::known));
+  state.begin_dial(kNow);
+  BOOST_TEST(!state.should_introduce(kNow + 249ms));
+  BOOST_TEST(state.should_introduce(kNow + 250ms));
+  BOOST_TEST((opened(0, true, 0s).stalled(kNow + 2s) == Loss::known));  // none can follow it
+  BOOST_TEST((of_rank(0).stalled(kNow + 2s) == Loss::known));
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_has_not_begun_becomes_the_one_that_its_peer_is_at) {
+  State state = of_rank(0);
+  BOOST_TEST((state.accept(hello(0, 1, 0, 0, 3), 0, false) == Accept::ignore));
+  BOOST_TEST((state.accept(hello(0, 1, 0, 0, 3), 0, true) == Accept::take));
+  state.take(hello(0, 1, 0, 0, 3));
+  BOOST_TEST(state.session() == 3u);
+  BOOST_TEST((state.accept(hello(0, 2, 0, 0, 2), 0, true) == Accept::refuse));
+  State dials = of_rank(0);
+  dials.begin_dial(kNow);
+  BOOST_TEST(dials.say_hello(0).session == 1u);
+  BOOST_TEST(dials.ended_there(4));
+  BOOST_TEST(dials.say_hello(0).session == 4u);
+  BOOST_TEST(!dials.ended_there(4));
+  BOOST_TEST((dials.answered(hello(0, 0, 0, 0, 3), 0) == Answer::stale));
+  BOOST_TEST((dials.answered(hello(0, 0, 0, 0, 4), 0) == Answer::resume));
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_has_begun_ends_where_its_peer_is_at_a_later_one) {
+  State state = opened(0, false);
+  BOOST_TEST((state.accept(hello(0, 1, 0, 0, 2), 0, true) == Accept::newer));
+  BOOST_TEST(!state.ended_there(2));
 }
 
 BOOST_AUTO_TEST_CASE(of_first_dials_that_cross_the_lower_ranks_wins_once_it_has_said_hello) {
@@ -174,7 +226,7 @@ BOOST_AUTO_TEST_CASE(whatever_is_lost_and_whoever_dials_each_message_comes_once_
   for (const uint64_t seed : seeds({}, 400)) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       Network network(static_cast<unsigned>(seed),
-                      {.cuts = true, .restarts = seed % 4 == 0, .partitions = seed % 3 == 0});
+                      {.cuts = true, .restarts = seed % 4 == 0, .partitions = seed % 3 == 0, .stalls = seed % 5 < 2});
       for (int step = 0; step < 1500; ++step) network.step();
       network.settle();
       BOOST_REQUIRE_MESSAGE(network.problem().empty(), network.problem());
@@ -188,6 +240,10 @@ BOOST_AUTO_TEST_CASE(whatever_is_lost_and_whoever_dials_each_message_comes_once_
   BOOST_TEST(totals.ignored > 100);
   BOOST_TEST(totals.ended > 20);
   BOOST_TEST(totals.postponed_and_forgotten > 5);
+  BOOST_TEST(totals.stalled > 100);
+  BOOST_TEST(totals.followed > 20);
+  BOOST_TEST(totals.newer > 5);
+  BOOST_TEST(totals.renumbered > 5);
 }
 
 BOOST_AUTO_TEST_CASE(where_nothing_is_lost_two_that_dial_each_other_at_once_make_one_connection_and_keep_it) {

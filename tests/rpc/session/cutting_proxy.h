@@ -52,6 +52,11 @@ class CuttingProxy {
   void cut() { cut_after(0); }
   void change_a_byte() { changing_ = true; }  ///< of what passes next
   void hold(bool on) { held_ = on; }          ///< nothing passes, and nothing breaks
+  /// Nothing passes any more over the connections that there are, and they do not break. New ones pass.
+  void stall() {
+    const std::lock_guard lock(mutex_);
+    stalled_before_ = connections_.load();
+  }
   /// As `hold`, once so many bytes have passed in all; kNever: from now on everything passes.
   void hold_after(uint64_t bytes) { held_after_ = bytes; }
   /// New connections are told this by somebody else, and closed; empty: no more.
@@ -69,6 +74,7 @@ class CuttingProxy {
  private:
   struct Pair {
     int near, far;
+    int number;  // of all connections
   };
 
   static sockaddr_in loopback(uint16_t port) {
@@ -96,7 +102,7 @@ class CuttingProxy {
       bool idle = true;
       for (auto at = pairs_.begin(); at != pairs_.end() && left_ > 0;) {
         const auto pair = at++;
-        if (held_) continue;
+        if (held_ || pair->number < stalled_before_) continue;
         const int there = pass(pair->near, pair->far), back = pass(pair->far, pair->near);
         idle = idle && there <= 0 && back <= 0;
         if (there < 0 || back < 0) {
@@ -117,17 +123,16 @@ class CuttingProxy {
     if (!answer_.empty()) {
       ::send(near, answer_.data(), answer_.size(), MSG_NOSIGNAL);
       ++connections_;
-      return close_both({near, far});
+      return close_both({near, far, 0});
     }
     const sockaddr_in address = loopback(target_);
     if (refusing_ || ::connect(far, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-      return close_both({near, far});
+      return close_both({near, far, 0});
     }
     const int on = 1;
     for (const int socket : {near, far}) ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    pairs_.push_back({near, far});
+    pairs_.push_back({near, far, connections_++});
     ++open_;
-    ++connections_;
   }
 
   /// Its end has come, and nothing before it.
@@ -163,7 +168,7 @@ class CuttingProxy {
   uint16_t port_ = 0;
   std::atomic<bool> held_{false}, refusing_{false}, changing_{false};
   std::atomic<uint64_t> left_{kNever}, passed_{0}, held_after_{kNever};
-  std::atomic<int> connections_{0}, open_{0}, cuts_{0};
+  std::atomic<int> connections_{0}, open_{0}, cuts_{0}, stalled_before_{0};
   std::list<Pair> pairs_;
   std::mutex mutex_;
   std::string answer_;

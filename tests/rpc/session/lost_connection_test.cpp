@@ -54,12 +54,14 @@ tendril::Tensor counted(int64_t n) {
 
 /// Rank 0 has connected to rank 1 through the proxy.
 struct ThroughProxy {
-  explicit ThroughProxy(std::chrono::milliseconds grace = 60s, const TlsCredentials& tls = {}) {
+  explicit ThroughProxy(std::chrono::milliseconds grace = 60s, const TlsCredentials& tls = {},
+                        std::chrono::milliseconds liveness = AgentOptions{}.liveness_timeout) {
     const auto options = [&](const char* name, int rank) {
       return AgentOptions{.name = std::string(name),
                           .rank = rank,
                           .world_size = 2,
                           .num_worker_threads = 2,
+                          .liveness_timeout = liveness,
                           .grace_period = grace,
                           .tls = tls};
     };
@@ -378,6 +380,28 @@ BOOST_AUTO_TEST_CASE(without_a_grace_period_it_ends_with_its_connection) {
   net.proxy->cut();
   BOOST_CHECK_THROW(pending.wait(), PeerLostError);
   BOOST_TEST(net.proxy->connections() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_that_stalls_is_replaced_before_the_session_is_lost) {
+  for (const bool by_dialler : {true, false}) {
+    ThroughProxy net(60s, {}, 3s);
+    run_program(net, 0);
+    net.proxy->stall();
+    Agent& from = by_dialler ? *net.a : *net.b;
+    check_answer(call(from, by_dialler ? 1 : 0, numbered(100), {.timeout = 60s}).wait(), 100);
+    BOOST_TEST(runs[100] == 1);
+    run_program(net, 16);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_session_whose_peer_gives_no_sign_of_life_is_lost_when_its_time_is_over) {
+  ThroughProxy net(60s, {}, 500ms);
+  run_program(net, 0);
+  net.proxy->hold(true);
+  BOOST_CHECK_EXCEPTION(call(*net.a, 1, numbered(100), {.timeout = 60s}).wait(), PeerLostError, [](const auto& e) {
+    return e.may_have_run() && std::string(e.what()).find("has given no sign of life for ") != std::string::npos;
+  });
+  net.proxy->hold(false);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -73,6 +73,30 @@ BOOST_AUTO_TEST_CASE(that_a_worker_lends_device_memory_is_said_beside_its_device
   BOOST_TEST((decode_hello(encode(hello)) == hello));
 }
 
+BOOST_AUTO_TEST_CASE(a_later_session_is_said_by_its_number_and_the_first_one_by_nothing) {
+  Hello hello = observer();
+  const std::size_t size = encode(hello).size();
+  hello.resumption = {.grace_ms = 1000, .peer_incarnation = 7};
+  const std::size_t with_resumption = encode(hello).size();
+  hello.resumption.session = 3;
+  hello.resumption.taken = 2;
+  const Bytes bytes = encode(hello);
+  BOOST_TEST(bytes.size() == with_resumption + 12);
+  BOOST_TEST((decode_hello(bytes) == hello));
+  hello.resumption = {};
+  hello.refusal = "it has ended";
+  hello.refusal_kind = RefusalKind::ended;
+  hello.resumption.session = 4;
+  BOOST_TEST((decode_hello(encode(hello)) == hello));
+  BOOST_TEST(encode(observer()).size() == size);
+  Bytes bad = bytes;
+  const std::byte number[] = {std::byte{14}, std::byte{0}, std::byte{8}, std::byte{0}, std::byte{3}};
+  const auto at = std::search(bad.begin(), bad.end(), std::begin(number), std::end(number));
+  BOOST_REQUIRE((at != bad.end()));
+  *(at + 4) = std::byte{0};
+  BOOST_CHECK_THROW(decode_hello(bad), MessageError);
+}
+
 BOOST_AUTO_TEST_CASE(a_report_of_devices_that_lies_is_refused) {
   const Bytes good = golden("devices_hello.bin");
   const std::size_t count = good.size() - 9;

@@ -1,0 +1,95 @@
+// Two workers lose their session and live: contexts that used it fail, and later ones work.
+#include <array>
+#include <exception>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/group.h"
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/session.h"
+#include "tests/dist/group.h"
+#include "tests/rpc/reserved_port.h"
+
+namespace lost_session {
+
+using namespace dist_test;
+
+Tensor thrice(const Tensor& x) { return x * 3; }
+
+/// Three workers with sockets, of which the first keeps the group together.
+struct Fixture {
+  Fixture() {
+    std::vector<std::jthread> joining;
+    for (int rank = 0; rank < 3; ++rank) {
+      joining.emplace_back([this, rank] {
+        rpc::InitOptions options{.init_timeout = 60s};
+        options.rank = rank;
+        options.world_size = 3;
+        options.master_port = port.number();
+        options.status_signal = false;
+        groups[static_cast<std::size_t>(rank)] =
+            std::make_unique<rpc::Group>(std::string("w") + static_cast<char>('0' + rank), options);
+      });
+    }
+  }
+  Agent& agent(std::size_t rank) const { return *groups[rank]->agent(); }
+
+  /// As if rank 1 had heard nothing of rank 2 for too long.
+  void lose() const {
+    agent(1).impl().session(2)->end(std::make_exception_ptr(rpc::PeerLostError("no sign of life", true)),
+                                    {.may_return = true});
+  }
+  /// Of 1, twice: through rank 2 and back.
+  Values gradient(const Context& context) const {
+    const Tensor x = leaf({1});
+    backward(context, {rpc::rpc_sync<&thrice>(agent(1), 2, {.timeout = 60s}, x).sum()});
+    return values(get_gradients(context).at(x));
+  }
+  /// In as many contexts of another thread as it takes, each of which fails as calls to a lost worker do.
+  void wait_until_they_reach_each_other() const {
+    auto reached = std::async(std::launch::async, [&] {
+      return Cluster::eventually([&] {
+        try {
+          const Context context(agent(1));
+          return gradient(context) == Values{3};
+        } catch (const rpc::PeerLostError&) {
+          return false;
+        }
+      });
+    });
+    BOOST_TEST(reached.get());
+  }
+
+  const test::ReservedPort port;
+  std::array<std::unique_ptr<rpc::Group>, 3> groups;
+};
+
+}  // namespace lost_session
+
+BOOST_FIXTURE_TEST_SUITE(lost_session, Fixture)
+
+BOOST_AUTO_TEST_CASE(contexts_made_after_it_work) {
+  for (int round = 0; round < 3; ++round) {
+    wait_until_they_reach_each_other();
+    lose();
+    wait_until_they_reach_each_other();
+    for (int i = 0; i < 5; ++i) {
+      const Context context(agent(1));
+      BOOST_TEST(gradient(context) == Values{3});
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_context_that_it_was_used_in_says_so) {
+  const Context context(agent(1));
+  BOOST_TEST(gradient(context) == Values{3});
+  lose();
+  wait_until_they_reach_each_other();
+  BOOST_CHECK_THROW(gradient(context), tendril::Error);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,245 @@
+// Workers that cannot reach each other, or give no sign of life: partition_scenarios NAME, one worker of a group.
+// The partitions are those of hosts.sh: w1 is on the host that is cut off.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/group.h"
+#include "tendril/rpc/reference/rref_context.h"
+#include "tendril/rpc/rref.h"
+#include "tests/rpc/scenario.h"
+#include "tests/rpc/soak/cut.h"
+#include "tests/wait_until.h"
+
+namespace rpc = tendril::rpc;
+using namespace std::chrono_literals;
+
+namespace partition_scenarios {
+
+using namespace scenario;
+
+std::array<std::atomic<int>, 4> calls_from;
+int count(int from) { return ++calls_from[static_cast<std::size_t>(from)]; }
+int counted(int from) { return calls_from[static_cast<std::size_t>(from)]; }
+
+/// Joins, so that a peer may be silent for so long, calls all, calls `before`, and has w1 cut off. Returns this
+/// worker's rank.
+int join_and_cut(
+    const std::string& name, std::chrono::milliseconds silence, const std::function<void(int)>& before = [](int) {}) {
+  const rpc::AgentOptions agent{.ping_interval = 200ms, .liveness_timeout = silence, .grace_period = silence};
+  rpc::init_rpc(name, {.init_timeout = 60s, .agent = agent});
+  const int self = rpc::get_worker_info().id;
+  for (int other = 0; other < 4; ++other) rpc::rpc_sync<&count>(other, self);
+  before(self);
+  rpc::barrier(60s);
+  give_sign("met." + std::to_string(self));
+  if (self == 0) {  // not before all have heard that they have met
+    for (int other = 0; other < 4; ++other) await_sign("met." + std::to_string(other));
+    give_sign("cut");
+  }
+  await_sign("is_cut");
+  return self;
+}
+
+/// All connections to w1 stand still, and those that its agent has end: nothing is lost, and nothing runs twice.
+void short_partition(const std::string& name) {
+  const int self = join_and_cut(name, 60s);
+  const int calls = 100;
+  std::vector<std::pair<int, rpc::Future<int>>> pending;
+  for (int i = 0; i < calls; ++i) {
+    if (i == calls / 2 && self == 1) soak::cut_all_but(29500);
+    for (int other = 0; other < 4; ++other) pending.emplace_back(other, rpc::rpc_async<&count>(other, self));
+  }
+  for (auto& [other, result] : pending) result.wait();
+  if (!std::filesystem::exists(sign("has_healed")) && self == 1) throw std::logic_error("there was no partition");
+  for (int other = 0; other < 4; ++other)
+    if (const int ran = rpc::rpc_sync<&counted>(other, self); ran != calls + 1)
+      throw std::logic_error("of " + std::to_string(calls + 1) + " calls " + std::to_string(ran) + " have run");
+  rpc::barrier(60s);
+  rpc::shutdown({.timeout = 60s});
+}
+
+/// Everybody loses w1, and w1 everybody; the others go on.
+void long_partition(const std::string& name) {
+  const int self = join_and_cut(name, 3s);
+  const auto call = [&](int other) {
+    return outcome_of([&] { rpc::rpc_sync<&count>(other, {.timeout = 60s}, self); });
+  };
+  say(name + " calls: " + call(self == 1 ? 0 : 1));
+  if (self != 1) say(name + " meets: " + outcome_of([] { rpc::barrier(2s); }));
+  give_sign("lost." + std::to_string(self));
+  for (int other = 0; other < 4; ++other) await_sign("lost." + std::to_string(other));
+  give_sign("heal");
+  await_sign("has_healed");
+  if (self != 1) say(name + " calls others: " + call(self == 0 ? 2 : 0));
+  give_sign("done." + std::to_string(self));
+  for (int other = 0; other < 4; ++other) await_sign("done." + std::to_string(other));
+  rpc::shutdown({.graceful = false});
+}
+
+struct Pinned {};
+rpc::RRef<Pinned> pinned;  // w2's, of an object of w1
+void hold() { pinned = rpc::remote<Pinned>("w1"); }
+int held_by_others() { return static_cast<int>(rpc::RRefContext::of(*rpc::default_agent())->counters().forks); }
+
+/// No worker calls another. Each prints the losses that it hears of: first w2, then rank 0.
+void idle(const std::string& name) {
+  const rpc::AgentOptions agent{.ping_interval = 1s, .liveness_timeout = 8s, .grace_period = 1s};
+  rpc::init_rpc(name, {.init_timeout = 60s, .agent = agent});
+  if (name == "w0") rpc::rpc_sync<&hold>("w2");
+  rpc::barrier(60s);
+  if (name == "w1") {
+    const bool holds = tendril::test::holds_within(60s, [] { return held_by_others() == 1; });
+    say(std::string("w1 holds ") + (holds ? "an object" : "nothing") + " for others");
+  }
+  say(name + " is idle");
+  const rpc::GroupView view = rpc::wait_for_change(1, 60s);
+  say(name + " sees w2 " + (view.members.at(2).state == rpc::MemberState::lost ? "lost" : "in another state"));
+  if (name == "w1") {
+    const bool freed = tendril::test::holds_within(60s, [] { return held_by_others() == 0; });
+    say(std::string("w1 holds ") + (freed ? "nothing" : "an object") + " for others");
+  }
+  say(name + " waits: " + outcome_of([&] { rpc::wait_for_change(view.epoch, 60s); }));
+}
+
+/// Nobody calls anybody. All learn that w1 is out of reach, w1 that rank 0 is, and w1's reference pins nothing.
+void idle_partition(const std::string& name) {
+  const auto hold_object_of_w2 = [](int self) {
+    if (self == 2 && !tendril::test::holds_within(60s, [] { return held_by_others() == 1; }))
+      throw std::logic_error("w2's object is not held");
+    if (self == 1) {
+      pinned = rpc::remote<Pinned>("w2");
+      rpc::rpc_sync<&held_by_others>("w2");
+    }
+  };
+  const int self = join_and_cut(name, 3s, hold_object_of_w2);
+  if (self == 1) {
+    say("w1 waits: " + outcome_of([] { rpc::wait_for_change(1, 60s); }));
+  } else {
+    const rpc::GroupView view = rpc::wait_for_change(1, 60s);
+    say(name + " sees w1 " + (view.members.at(1).state == rpc::MemberState::lost ? "lost" : "in another state"));
+  }
+  if (self == 2) {
+    const bool freed = tendril::test::holds_within(60s, [] { return held_by_others() == 0; });
+    say(std::string("w2 holds ") + (freed ? "nothing" : "an object") + " for others");
+  }
+  give_sign("done." + std::to_string(self));
+  for (int other = 0; other < 4; ++other) await_sign("done." + std::to_string(other));
+  rpc::shutdown({.graceful = false});
+}
+
+int number() { return 7; }
+rpc::RRef<int> number_of_w2;
+
+/// What becomes of a call of `count` on `other`, made until it is answered; each failure must be the peer's loss.
+std::string call_until_answered(int other, int self) {
+  for (int i = 0; i < 1000; ++i) {
+    const std::string outcome = outcome_of([&] { rpc::rpc_sync<&count>(other, {.timeout = 60s}, self); });
+    if (outcome.find("PeerLostError") == std::string::npos) return outcome;
+  }
+  return "lost for good";
+}
+
+/// Passes this process's error output on, and gives a sign once it says so.
+void give_sign_once_noted(const std::string& sign_name, const std::string& text) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) std::abort();
+  const int output = ::fcntl(2, F_DUPFD_CLOEXEC, 3);
+  ::dup2(ends[1], 2);
+  std::thread([=] {
+    std::string said;
+    for (char byte = 0; ::read(ends[0], &byte, 1) == 1;) {
+      if (::write(output, &byte, 1) < 0) return;
+      said += byte;
+      if (byte != '\n') continue;
+      if (said.find(text) != std::string::npos) give_sign(sign_name);
+      said.clear();
+    }
+  }).detach();
+}
+
+/// w1 and w2 lose each other, and nobody loses anybody else, which rank 0 notes; then they reach each other again.
+void partial_partition(const std::string& name) {
+  if (name == "w0") give_sign_once_noted("noted", "has lost worker 'w2' (rank 2), and rank 0 reaches both");
+  const int self = join_and_cut(name, 3s);
+  if (self == 1 || self == 2) {
+    if (self == 1) number_of_w2 = rpc::remote<&number>("w2");
+    say(name + " calls: " + outcome_of([&] { rpc::rpc_sync<&count>(3 - self, {.timeout = 60s}, self); }));
+    give_sign("lost." + std::to_string(self));
+  }
+  for (const char* one : {"lost.1", "lost.2", "noted"}) await_sign(one);
+  rpc::barrier(60s);
+  for (const rpc::Member& member : rpc::group_view().members)
+    if (member.state != rpc::MemberState::alive) throw std::logic_error(member.worker.name + " is not alive");
+  give_sign("heal");
+  await_sign("has_healed");
+  for (int other = 0; other < 4; ++other) say(name + " calls: " + call_until_answered(other, self));
+  if (self == 1) {
+    say("w1 fetches: " + outcome_of([] { number_of_w2.to_here(); }));
+    if (rpc::remote<&number>("w2").to_here() != 7) throw std::logic_error("a wrong number");
+  }
+  rpc::barrier(60s);
+  rpc::shutdown({.timeout = 60s});
+}
+
+/// w2 stands still while w1 calls it, so that w1 loses it; rank 0 is more patient. w1 calls it again, or it calls w1.
+void stopped_and_continued(const std::string& name) {
+  const auto patience = name == "w1" ? 500ms : 60s;
+  const rpc::AgentOptions agent{.ping_interval = 100ms, .liveness_timeout = patience, .grace_period = 60s};
+  rpc::init_rpc(name, {.init_timeout = 60s, .agent = agent});
+  const int self = rpc::get_worker_info().id;
+  if (self == 1) {
+    number_of_w2 = rpc::remote<&number>("w2");
+    number_of_w2.to_here();
+  }
+  rpc::barrier(60s);
+  if (self == 1) {
+    say("w1 calls");
+    const auto call = [&] { return outcome_of([&] { rpc::rpc_sync<&count>(2, {.timeout = 60s}, self); }); };
+    tendril::test::wait_until(
+        "w2 stands still", [&] { return call() != "no error"; }, 60s);
+    say("w1 has lost w2");
+    say("w1 calls: " + call_until_answered(2, self));
+    say("w1 fetches: " + outcome_of([] { number_of_w2.to_here(); }));
+  }
+  rpc::barrier(60s);
+  if (self == 2) say("w2 calls: " + call_until_answered(1, self));
+  rpc::barrier(60s);
+  rpc::shutdown({.timeout = 60s});
+}
+
+/// Rank 0 is killed. The others leave: w1 accepts losses, w2 does not.
+void leave_without_rank_0(const std::string& name) {
+  rpc::init_rpc(name, {.init_timeout = 60s});
+  rpc::barrier(60s);
+  say(name + " is ready");
+  outcome_of([] { rpc::wait_for_change(1, 60s); });
+  const bool accepts = name == "w1";
+  say(name + " leaves: " + outcome_of([&] { rpc::shutdown({.timeout = 60s, .accept_losses = accepts}); }));
+}
+
+int run(const std::string& name) {
+  if (name == "short_partition") return by_hand(short_partition);
+  if (name == "long_partition") return by_hand(long_partition);
+  if (name == "idle_partition") return by_hand(idle_partition);
+  if (name == "partial_partition") return by_hand(partial_partition);
+  if (name == "stopped_and_continued") return by_hand(stopped_and_continued);
+  if (name == "leave_without_rank_0") return by_hand(leave_without_rank_0);
+  if (name == "idle") return by_hand(idle);
+  return 2;
+}
+
+}  // namespace partition_scenarios
+
+int main(int argc, char** argv) { return partition_scenarios::run(argc > 1 ? argv[1] : ""); }
