@@ -83,8 +83,9 @@ struct ShutdownOptions {
   /// dies meanwhile may be started anew), and for its own handlers; where one is gone, it ends when all others are in
   /// it. See Agent::shutdown for handlers that never return.
   std::chrono::milliseconds timeout{0};
-  /// A graceful one of whoever is alive: workers that have died or left, before or meanwhile, are not waited for, where
-  /// they would fail it otherwise. Without rank 0, at which workers meet, each leaves at once. The same at all workers.
+  /// A graceful shutdown among the workers that are alive: workers that have died or left, before or meanwhile, are not
+  /// waited for; otherwise they would make it fail. If rank 0, which runs the barriers, is lost, each worker leaves at
+  /// once. Pass the same value at all workers.
   bool accept_losses = false;
 };
 
@@ -94,8 +95,8 @@ struct ShutdownOptions {
 /// may be started anew with the same name and rank, and joins the running group. Calls then reach the new one; calls to
 /// the old one that were pending fail with PeerLostError, and references to its objects with owner_lost.
 ///
-/// Rank 0 asks every member for a sign of life, and every member rank 0: `InitOptions::agent` has the interval
-/// (ping_interval) and when a silent one counts as lost (liveness_timeout).
+/// Rank 0 pings silent members, and every member pings rank 0, every `ping_interval`; a worker that stays silent for
+/// `liveness_timeout` is lost. Set both in `InitOptions::agent`.
 class Group {
  public:
   /// Joins: returns when every worker can call every other (they are connected when they do), or throws at all of them.

@@ -24,8 +24,8 @@ class MessageHook {
 
   /// The session with a peer has ended: it died, was cut off or has shut down. Any thread; must not block or throw.
   virtual void peer_lost(const WorkerInfo&, const std::exception_ptr&) noexcept {}
-  /// After `peer_lost`: the same incarnation of the peer lives and has been a member all the time, and another session
-  /// with it begins. Nothing of the earlier one goes on. Any thread; must not block or throw.
+  /// Called after `peer_lost` when a new session begins with the same incarnation of the peer, which has been a member
+  /// all the time. Nothing is carried over from the earlier session. Any thread; must not block or throw.
   virtual void peer_returned(const WorkerInfo&) noexcept {}
   /// The agent has been shut down, and from now on it must not be used. Its threads have ended, but for handlers that
   /// did not by the deadline (Agent::shutdown): what they still say is heard and goes nowhere.

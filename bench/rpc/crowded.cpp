@@ -16,7 +16,7 @@
 #include "tendril/rpc/rref.h"
 #include "tendril/rpc/session/agent_impl.h"
 
-// What the server serves.
+// Functions that the server serves.
 tendril::rpc::Future<void> never() {
   static std::deque<tendril::rpc::Promise<void>> promises;
   static std::mutex mutex;
@@ -33,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// In the middle of three rounds, microseconds.
+/// Median of three rounds' medians, in microseconds.
 double median_call(rpc::Agent& agent) {
   std::vector<double> rounds;
   for (int i = 0; i < 3; ++i) rounds.push_back(median(time_for(0.5, [&] { call_nothing(agent); })));
@@ -55,7 +55,7 @@ double beside_references(Server& server, int count) {
   return median_call(server.agent());
 }
 
-/// Peers with which there is no connection.
+/// Beside peers without a connection.
 double beside_peers(Server& server, int count) {
   rpc::Agent::Impl& agent = server.agent().impl();
   rpc::Hello theirs;
@@ -68,7 +68,7 @@ double beside_peers(Server& server, int count) {
   return median_call(server.agent());
 }
 
-/// Of this process, bytes.
+/// Resident memory of this process, in bytes.
 double resident() {
   std::ifstream statm("/proc/self/statm");
   long pages = 0;
@@ -96,8 +96,8 @@ void print_overdue(Transport transport, int client_cpu, int server_cpu, int coun
     }
   }
   std::printf(
-      "\n%d calls with a deadline of 10 s to a server that stands still: made in %.2f s, %d overdue, all after "
-      "%.2f s; %.0f bytes each\n",
+      "\n%d calls with a deadline of 10 s to a suspended server: issued in %.2f s, %d timed out, the last after "
+      "%.2f s; %.0f bytes per call\n",
       count, made, overdue, seconds_since(start), memory);
   server.go_on();
 }

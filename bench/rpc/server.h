@@ -15,7 +15,7 @@ namespace tendril::bench {
 class Server {
  public:
   /// CPUs as pin_to's. `prepare` is given each of the two agents before the first call, in its own process.
-  /// `polls`: leaders may poll before they sleep.
+  /// `polls`: leaders may poll before they sleep. `world_size`: of both agents; ranks from 2 up have no process.
   Server(
       Transport transport, int client_cpu, int server_cpu,
       const std::function<void(rpc::Agent&)>& prepare = [](rpc::Agent&) {}, bool polls = true, int world_size = 2);
@@ -24,8 +24,8 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   rpc::Agent& agent() { return *agent_; }
-  void stop();   ///< the server's process stands still
-  void go_on();  ///< ... no more
+  void stop();   ///< suspends the server's process (SIGSTOP)
+  void go_on();  ///< resumes it (SIGCONT)
 
  private:
   pid_t child_ = -1;

@@ -101,7 +101,7 @@ struct Stage::State {
     }
     if (woken) woken->try_set_value();
   }
-  /// The earlier batches of its driver, and those of earlier incarnations of that worker.
+  /// Forgets the driver's earlier batches, and all batches of the driver's earlier incarnations.
   void forget_before(const BatchId& batch) {
     const auto is_earlier = [&](const BatchId& one) {
       return one.driver == batch.driver && (one.incarnation != batch.incarnation || one.number < batch.number);
@@ -269,8 +269,8 @@ detail::StageResult run_stages(const detail::StageWork& work) {
 }
 
 namespace {
-/// A new batch. When a batch is cancelled, its stages forget the driver's batches with smaller numbers; the message may
-/// arrive after the next batch has begun. Thread-safe.
+/// Returns the id of a new batch. A cancelled batch makes its stages forget the driver's batches with smaller numbers;
+/// the cancellation may arrive after the driver's next batch has begun. Thread-safe.
 BatchId next_batch(const rpc::Agent& agent) {
   static std::atomic<uint64_t> last{0};
   return {.driver = agent.self().id, .incarnation = agent.incarnation(), .number = ++last};

@@ -40,7 +40,7 @@ struct StageWork;
 struct StageResult;
 }  // namespace detail
 
-/// Which batch it is: batches of one driver (the worker whose Pipeline runs them) are numbered in their order.
+/// Identifies a batch. The driver is the worker whose Pipeline runs the batch; it numbers its batches in order.
 struct BatchId {
   rpc::WorkerId driver = -1;
   uint64_t incarnation = 0;  ///< the driver's

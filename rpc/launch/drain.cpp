@@ -110,7 +110,7 @@ class Round {
   /// Nothing is on its way: the counts of an ended connection have gone at both its ends, and the others agree.
   bool settled() const { return sent_ == received_ && !one_sided(); }
 
-  /// Those who have lost `self`, which has not noticed.
+  /// The workers that have lost `self`, although `self` still has a session with them.
   std::vector<WorkerId> lost_by(WorkerId self) const {
     std::vector<WorkerId> ranks;
     const auto to = static_cast<std::size_t>(self);

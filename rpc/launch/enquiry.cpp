@@ -76,7 +76,7 @@ class Attempt {
     if (!theirs.refusal.empty()) {
       switch (theirs.refusal_kind) {
         case RefusalKind::usage:
-        case RefusalKind::ended:  // of a session, which an enquiry does not name
+        case RefusalKind::ended:  // only sessions end, and an enquiry is not part of one
           throw UsageError(theirs.refusal);
         case RefusalKind::timeout:
           throw TimeoutError(theirs.refusal);

@@ -75,7 +75,7 @@ void MemberSessions::restore(WorkerId rank) try {
   const auto ended = agent->ended_sessions(rank, member.incarnation);
   if (ended.for_good) return;
   const auto now = Clock::now();
-  const bool ending = agent->is_ending(rank);  // another thread tells of it
+  const bool ending = agent->is_ending(rank);  // another thread is still notifying hooks of the end
   if (!ending && now >= ended.from) return begin_session(*agent, member);
   const auto timer = std::make_shared<boost::asio::steady_timer>(agent->loop->io());
   timer->expires_at(std::max(now + 1ms, ended.from));
@@ -83,7 +83,7 @@ void MemberSessions::restore(WorkerId rank) try {
     const auto alive = error ? nullptr : weak.lock();
     if (alive) alive->restore(rank);
   });
-} catch (const UsageError&) {  // it is being shut down
+} catch (const UsageError&) {  // the agent is shutting down
 }
 
 /// False: not yet.

@@ -13,8 +13,8 @@
 namespace tendril::rpc::detail {
 
 /// Keeps an agent's sessions in step with the members of its group: a session with everybody who is alive, and none
-/// with an earlier incarnation. Where a session ends though its peer is alive, since the two were cut off from each
-/// other, another one follows. On the leader's thread, but for `meet`.
+/// with an earlier incarnation. If a session ends while its peer is alive, because the two were cut off from each
+/// other, begins another one. On the leader's thread, except `meet`.
 class MemberSessions : public std::enable_shared_from_this<MemberSessions> {
  public:
   using Applied = std::function<void(const MemberRecord&)>;
@@ -25,7 +25,7 @@ class MemberSessions : public std::enable_shared_from_this<MemberSessions> {
   /// Begins a session with every other member that is alive. Throws UsageError where device maps do not fit.
   void meet(const std::vector<MemberRecord>& members);
   void add(const std::vector<MemberRecord>& changes);
-  /// The session with that rank has ended.
+  /// Begins another session with that rank, whose session has ended, if the peer is still a member.
   void restore(WorkerId rank);
 
  private:
@@ -38,7 +38,7 @@ class MemberSessions : public std::enable_shared_from_this<MemberSessions> {
   const std::weak_ptr<Agent::Impl> agent_;
   const boost::asio::ip::address rank_0_address_;
   const Applied applied_;
-  std::vector<MemberRecord> members_;  // by rank, as far as changes are applied
+  std::vector<MemberRecord> members_;  // by rank, with all changes applied so far
   std::deque<MemberRecord> changes_;
   boost::asio::steady_timer timer_;
 };

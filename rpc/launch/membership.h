@@ -51,7 +51,7 @@ class Membership {
                                   std::chrono::milliseconds timeout) {
     return gather(phase, std::move(contribution), timeout, {});
   }
-  /// Nobody can meet any more: rank 0, at which workers meet, is gone.
+  /// True once the loss of rank 0 has ended the group: workers can no longer meet, because rank 0 runs the gatherings.
   bool has_lost_rank_0() const;
   /// Throws if the group has failed by now, or, unless losses are accepted, if a member is not alive.
   void check(bool accept_losses) const;
@@ -72,9 +72,9 @@ class Membership {
   void rank_0_lost(const std::string& why);
   /// `apply` is told, on the leader's thread, of all changes since the welcome, in order, and says `applied` of each.
   void on_changes(std::function<void(const std::vector<MemberRecord>&)> apply);
-  /// The leader's: a session has ended, perhaps of one who is still a member. Rank 0 is told.
+  /// Handles the end of the session with a peer other than rank 0; reports it to rank 0 if the peer is still a member.
   void peer_lost(const GroupEvents::Loss& loss);
-  /// `restore` is told, on the leader's thread, of each peer whose session has ended.
+  /// Registers `restore`, which is called on the leader's thread with each peer whose session has ended, also before.
   void on_losses(std::function<void(WorkerId)> restore);
   void applied(const MemberRecord& change);  ///< this worker's sessions are in step with it: from now on it is seen
 
@@ -95,7 +95,7 @@ class Membership {
   std::function<void(const std::vector<MemberRecord>&)> apply_;  // the leader's
   std::vector<MemberRecord> unapplied_;                          // the leader's: until there is an `apply_`
   std::function<void(WorkerId)> restore_;                        // the leader's
-  std::vector<WorkerId> unrestored_;                             // the leader's: until there is a `restore_`
+  std::vector<WorkerId> unrestored_;                             // the leader's: losses before `restore_` was set
 
   mutable std::mutex mutex_;
   std::map<uint32_t, std::shared_ptr<Question>> asked_;  // by their numbers

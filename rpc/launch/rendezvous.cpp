@@ -131,7 +131,7 @@ void RendezvousServer::received(WorkerId rank, uint64_t incarnation, const Rende
       slot(rank).told = true;
       return fail(GroupFailure::lost, roster_.describe(rank) + " failed: " + message.text);
     case RendezvousKind::lost_peer:
-      return;  // its own sessions say who is alive
+      return;  // only logged: rank 0 judges by its own sessions which workers are alive
     case RendezvousKind::leave:
       leaving_ = leaving_ || rank == 0;
       if (rank != 0 && complete()) gone(rank, MemberState::left, {}, now);

@@ -19,7 +19,7 @@ enum class RendezvousKind : uint8_t {
   contribute = 2,  ///< question, text (the phase), parts[0], timeout_ms, attendance, ranks, epoch
   fail = 3,        ///< text: why this worker cannot go on
   leave = 4,       ///< its session is about to end as it should
-  lost_peer = 5,   ///< ranks[0]: with whom its session has ended, text: why. Rank 0 notes it.
+  lost_peer = 5,   ///< ranks[0]: the peer whose session with this worker has ended, text: why. Rank 0 logs it.
   // the rendezvous's
   welcome = 16,       ///< epoch, members (all, by rank)
   gathered = 17,      ///< question, parts (by rank; none where all are empty)

@@ -85,14 +85,15 @@ void RendezvousService::received(const WorkerInfo& from, uint64_t incarnation, B
   server_.received(from.id, incarnation, message, Clock::now());
   if (message.kind == RendezvousKind::lost_peer) {
     const WorkerId peer = message.ranks.size() == 1 ? message.ranks[0] : -1;
-    TENDRIL_CHECK_AS(MessageError, peer > 0 && peer < server_.roster().world_size(), "rendezvous: ", name_of(from),
-                     " has lost a worker of rank ", peer);
+    TENDRIL_CHECK_AS(MessageError, peer > 0 && peer < server_.roster().world_size(), "rendezvous: lost_peer from ",
+                     name_of(from), ": expected one rank from 1 to ", server_.roster().world_size() - 1, ", got ",
+                     peer);
     note_cut_off(from.id, peer, message.text);
   }
   act();
 }
 
-/// Later: if the peer has died, its own session says so soon.
+/// Logs the loss after 1 s. If the peer has died, rank 0's own session with it ends meanwhile, and nothing is logged.
 void RendezvousService::note_cut_off(WorkerId by, WorkerId peer, const std::string& why) {
   cut_off_[{by, peer}] = why;
   if (cut_off_.size() > 1) return;
@@ -105,7 +106,7 @@ void RendezvousService::note_cut_off(WorkerId by, WorkerId peer, const std::stri
       if (!server.awaits(pair.first) || !server.awaits(pair.second)) continue;
       log(LogLevel::warn, "rank 0",
           "rpc: " + server.roster().describe(pair.first) + " has lost " + server.roster().describe(pair.second) +
-              ", and rank 0 reaches both: " + text);
+              ", but rank 0 reaches both: " + text);
     }
   });
 }

@@ -31,7 +31,7 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
   void connected(const WorkerInfo& peer, uint64_t incarnation) override;
   void received(const WorkerInfo& from, uint64_t incarnation, Bytes payload) override;
   void lost(const Loss& loss) override;
-  bool restores(const WorkerInfo&) const override { return false; }  // whom rank 0 loses is not a member any more
+  bool restores(const WorkerInfo&) const override { return false; }  // a worker that rank 0 loses is no longer a member
   bool awaits(const WorkerInfo& peer) const override { return server_.awaits(peer.id); }
 
  private:
@@ -47,7 +47,7 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
   const uint64_t incarnation_;  // rank 0's
   RendezvousServer server_;
   std::shared_ptr<Membership> membership_;
-  std::map<std::pair<WorkerId, WorkerId>, std::string> cut_off_;  // the first has lost the second, and why
+  std::map<std::pair<WorkerId, WorkerId>, std::string> cut_off_;  // (worker, the peer that it has lost): why
   boost::asio::steady_timer cut_off_timer_;
 };
 

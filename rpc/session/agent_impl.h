@@ -39,22 +39,22 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<std::shared_ptr<detail::Session>> sessions() const;
   void add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link,
                 const DeviceReport& devices, detail::Reach reach = {});
-  /// A session with a worker that has introduced itself so, without a connection: whoever first has something to send
-  /// makes it. It follows an earlier one with the same incarnation. `endpoint`: where it is dialled. Throws UsageError
-  /// as check_hello and add_peer do.
+  /// Adds a session with a worker that has introduced itself with `theirs`, without a connection; the first side that
+  /// has something to send makes one. After earlier sessions with the same incarnation it takes the next number.
+  /// `endpoint`: where to dial the worker. Throws UsageError as check_hello and add_peer do.
   void add_unconnected(const Hello& theirs, const Agent::Endpoint& endpoint);
   /// A worker of the group with whom there is no session at present.
   void note_worker(const WorkerInfo& worker);
-  /// What is left of the sessions with one incarnation of a peer that have ended.
+  /// Record of the ended sessions with one incarnation of a peer.
   struct EndedSessions {
     uint64_t incarnation = 0;     ///< the peer's
-    uint32_t next = 1;            ///< the number of the session that follows
-    bool for_good = false;        ///< none follows
-    Clock::time_point from = {};  ///< when it may begin
+    uint32_t next = 1;            ///< lowest number of the next session
+    bool for_good = false;        ///< no further session may follow
+    Clock::time_point from = {};  ///< earliest time at which the next session may begin
   };
-  /// As constructed if there were none with that incarnation.
+  /// All fields except `incarnation` are the defaults if no session with that incarnation has ended.
   EndedSessions ended_sessions(WorkerId peer, uint64_t peer_incarnation) const;
-  void end_for_good(WorkerId peer, uint64_t peer_incarnation);  ///< no session with that incarnation follows
+  void end_for_good(WorkerId peer, uint64_t peer_incarnation);  ///< allows no further session with that incarnation
   /// Who is told what belongs to the group; before the agent listens. Until `members_known` is called, peers that dial
   /// too early are told nothing and come again.
   void set_group_events(std::shared_ptr<detail::GroupEvents> events);
@@ -65,8 +65,8 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<detail::Listener> listening() const;  ///< null: it does not, or not any more
   /// Sees to another connection for a session whose own was lost. The leader's.
   void reconnect(std::shared_ptr<detail::Session> session);
-  /// The peer says that it has lost this worker, which may not have noticed: connects anew, and learns what has become
-  /// of the session.
+  /// For a peer that reports that it has lost this worker, while the session is still open here: replaces the
+  /// connection, so that this worker learns whether the session has ended.
   void check_connection(WorkerId peer);
   /// Starts it, and cancels it when this agent shuts down. The leader's.
   void start_dial(const std::shared_ptr<detail::Dial>& dial);
@@ -77,10 +77,10 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   DeviceReport devices_for(const std::string& peer) const;
   /// Each peer's share of AgentOptions::receive_limit.
   uint64_t receive_window() const noexcept;
-  /// Nobody finds it here any more.
+  /// Removes the session from the table, so that calls no longer find it.
   void session_ended(const std::shared_ptr<detail::Session>& session, const detail::Ending& how);
-  void all_told_of_end(const detail::Session& session);  ///< hooks and listener, too
-  bool is_ending(WorkerId peer) const;                   ///< between the two: it cannot have another session yet
+  void all_told_of_end(const detail::Session& session);  ///< hooks and the listener have been notified, too
+  bool is_ending(WorkerId peer) const;  ///< between these two calls, when the next session must not begin yet
   WorkerInfo worker(WorkerId rank) const;
   WorkerInfo worker(std::string_view name) const;
   std::string name_of(WorkerId rank) const;  ///< for messages: also of one that has not been connected yet

@@ -185,7 +185,7 @@ void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session,
   auto& slot = sessions_[static_cast<std::size_t>(session->peer().id)];
   if (slot != session) return;
   slot.reset();
-  // Who could not be reached is not dialled again and again.
+  // A peer that was never reached is not redialled in a tight loop.
   const auto pause = session->link() && session->link()->gauges().begun ? Clock::duration() : kRestorePause;
   ended_[static_cast<std::size_t>(session->peer().id)] = {.incarnation = session->incarnation(),
                                                           .next = std::max(session->number() + 1, how.next),

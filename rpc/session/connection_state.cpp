@@ -115,7 +115,7 @@ ConnectionState::Accept ConnectionState::accept(const Hello& theirs, uint64_t kn
   if (!started || theirs.attempt <= last_attempt_) return Accept::ignore;
   // Both may dial for the first one at the same time: the lower rank's wins once both have said hello.
   if (said_hello_ && terms_.self < terms_.peer) return Accept::ignore;
-  // Said before the other side had taken the connection that this side has made.
+  // This hello was sent before the other side had accepted the connection that this side made.
   if (dialled_ && begun_ && theirs.taken < connected_by_) return Accept::ignore;
   if (theirs.received < known_received) return Accept::ignore;  // said before another connection
   return Accept::take;

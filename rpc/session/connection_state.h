@@ -27,14 +27,14 @@ class ConnectionState {
     /// After a connection was lost, so long it waits for another one; 0: it ends with its connection.
     std::chrono::milliseconds grace{0};
     std::chrono::milliseconds first_connection{20'000};  ///< so long the first one is tried for
-    uint32_t session = 1;  ///< its number: two incarnations that lose each other and live begin another session
+    uint32_t session = 1;  ///< its number; if it is lost while both incarnations live, the next number follows
   };
-  /// What a hello says of the session that is to go on (docs/wire.md, records 10 and 14).
+  /// The part of a hello that concerns the session to continue (docs/wire.md, records 10 and 14).
   struct Hello {
     uint64_t incarnation = 0, peer_incarnation = 0;
     uint64_t received = 0;
     uint32_t attempt = 0;
-    uint32_t taken = 0;  ///< the last attempt of the other side that this side has taken
+    uint32_t taken = 0;  ///< the other side's last attempt that this side has accepted; 0: none
     uint32_t session = 1;
   };
 
@@ -58,8 +58,8 @@ class ConnectionState {
   enum class Loss : uint8_t { known, wait, end };
   /// The connection has ended. `wait`: for another one, until `grace_ends`; this side dials, or asks who is there.
   [[nodiscard]] Loss lost(Clock::time_point now) noexcept;
-  /// The connection is open, and the peer gives no sign of life over it: as if it had been lost, but that another one
-  /// is waited for until `ends`.
+  /// The open connection gives no sign of life. As `lost`, except that the wait for another connection lasts until
+  /// `ends`, not for the grace period.
   [[nodiscard]] Loss stalled(Clock::time_point ends) noexcept;
   Clock::time_point grace_ends() const noexcept { return grace_ends_; }
   /// The grace period of that connection is over. True: the session has ended.
@@ -86,8 +86,8 @@ class ConnectionState {
   };
   /// The other side's hello has come; `received` is what has been received by now.
   [[nodiscard]] Answer answered(const Hello& theirs, uint64_t received) noexcept;
-  /// The other side says that this session has ended there, and that `next` is the number of the next one. True: this
-  /// side has not begun it, and makes it that one: another attempt. False: it has ended.
+  /// The other side has refused, because this session has ended there; `next` is the number of its current session.
+  /// True: this session never had a connection and takes that number; dial again. False: this session has ended, too.
   [[nodiscard]] bool ended_there(uint32_t next) noexcept;
   /// The attempt has failed. When to make another one; nothing: it is too late, and the session has ended.
   [[nodiscard]] std::optional<Clock::time_point> retry(Clock::time_point now) noexcept;
@@ -97,8 +97,8 @@ class ConnectionState {
   enum class Accept : uint8_t {
     take,    ///< unless the other side has gone meanwhile
     ignore,  ///< closed without a word: the other side finds the session connected, or comes again
-    refuse,  ///< the session has ended
-    newer    ///< it is a later one: this session has ended there, and so it does here
+    refuse,  ///< the hello is of a session that has ended here, or of another incarnation
+    newer    ///< the hello is of a later session: this one has ended at the other side, and ends here too
   };
   /// `known_received`: what the other side is known to have received. `started`: this side may deliver messages.
   [[nodiscard]] Accept accept(const Hello& theirs, uint64_t known_received, bool started) const noexcept;
@@ -107,8 +107,8 @@ class ConnectionState {
   /// It has been answered: the connection is the other side's.
   void took() noexcept;
   /// As `accept`, where there is no session with that incarnation. `expects_members`: this worker has not been told yet
-  /// who is there. `may_be_new`: the group tells this worker of new members, the hello is meant for this incarnation,
-  /// and is not one of the last session that has ended.
+  /// which workers are members. `may_be_new`: the group tells this worker of new members, the hello is meant for this
+  /// incarnation, and the sender's incarnation has not ended for good: a session with it may begin here soon.
   static Accept accept_unknown(bool expects_members, bool may_be_new) noexcept {
     return expects_members || may_be_new ? Accept::ignore : Accept::refuse;
   }
@@ -123,15 +123,15 @@ class ConnectionState {
 
   const Terms terms_;
   std::chrono::milliseconds grace_;  // 0 once the peer has said goodbye
-  uint32_t session_;                 // until it has begun, that of the peer if it is higher
+  uint32_t session_;                 // before the first connection it may be raised to the peer's
   Phase phase_ = Phase::unconnected;
   bool begun_ = false, wanted_ = false;
   bool dialled_ = false;
   uint64_t number_ = 1, resumption_ = 0;
   Clock::time_point grace_ends_ = Clock::time_point::max();
   uint32_t attempts_ = 0;      // of this side to connect
-  uint32_t last_attempt_ = 0;  // of the other side's, that was taken
-  uint32_t connected_by_ = 0;  // of this side's, that made the connection
+  uint32_t last_attempt_ = 0;  // the other side's last attempt that was accepted
+  uint32_t connected_by_ = 0;  // this side's attempt that made the last connection
 
   bool said_hello_ = false;  // over the connection that this side makes
   uint64_t said_received_ = 0;

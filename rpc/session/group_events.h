@@ -33,12 +33,12 @@ class GroupEvents {
   struct Loss {
     WorkerInfo peer;
     uint64_t incarnation = 0;  ///< the peer's
-    bool cut_off = false;      ///< they were connected, and the peer has not said goodbye
+    bool cut_off = false;      ///< there was a connection, and the peer has not said goodbye
     std::string why;
   };
   virtual void lost(const Loss& loss) = 0;
-  /// Whether another session with that peer, which may live, follows one that was lost. `lost` then begins it, if the
-  /// peer is still a member. Any thread.
+  /// Whether a lost session with that peer, which may live, is followed by another one. If so, and if the peer is still
+  /// a member, `lost` begins it. Any thread.
   virtual bool restores(const WorkerInfo& peer) const = 0;
   /// Whether that peer's silence is to be noticed also while it owes nothing: by rank 0 that of every member, by the
   /// others that of rank 0.

@@ -207,20 +207,21 @@ bool Handshake::go_on(const Hello& first, const Hello& theirs) {
   if (link && session->incarnation() == theirs.incarnation) {
     decision = link->state().accept(said, link->frames_known_received(), link->has_started());
   } else {
-    // Rank 0 has introduced this worker to a new member before it has told this worker of that one.
+    // The other side may be ahead of this worker: rank 0 introduced this worker to a new member before it announced
+    // that member here, or the next session with a peer that was lost has not begun here yet.
     const bool may_be_new = agent_->group_events() && said.peer_incarnation == agent_->incarnation &&
                             (!session || session->incarnation() != theirs.incarnation) &&
                             !agent_->ended_sessions(theirs.worker.id, theirs.incarnation).for_good;
     decision = ConnectionState::accept_unknown(!session && agent_->expects_members(), may_be_new);
   }
   if (decision == ConnectionState::Accept::refuse) {
-    const std::string why = "the session with worker '" + agent_->self.name + "' that is to go on has ended";
+    const std::string why = "the session with worker '" + agent_->self.name + "' has ended";
     if (!link || session->incarnation() != theirs.incarnation) throw UsageError(why);
     return say_refusal(why, RefusalKind::ended, link->state().session()), true;
   }
   if (decision == ConnectionState::Accept::newer) {  // the other side comes again, and finds the next session
-    session->end(std::make_exception_ptr(PeerLostError(name_of(session->peer()) + " had lost this worker", true)),
-                 {.may_return = true, .next = said.session});
+    const std::string why = name_of(session->peer()) + " has lost its session with this worker and begun another";
+    session->end(std::make_exception_ptr(PeerLostError(why, true)), {.may_return = true, .next = said.session});
     return false;
   }
   if (decision == ConnectionState::Accept::ignore || other_side_has_gone()) return false;

@@ -148,7 +148,7 @@ bool Session::ping(Clock::time_point now) {
       end(lost(name_of(peer_), silent), {.may_return = true});
       return false;
     }
-    // What is on the way between them may have forgotten the connection: half of the time is for another one.
+    // A router or firewall may have dropped the connection: the second half of the time is for replacing it.
     const auto left = (limit / interval - unanswered_pings_) * interval;
     if (2 * asked > limit && link_->replace_connection(now + left, lost("it", silent + left))) return true;
   }

@@ -21,11 +21,11 @@ namespace tendril::rpc::detail {
 
 struct InboundState;
 
-/// What comes after a session.
+/// How a session ended, and whether another one follows.
 struct Ending {
-  /// The peer may live: while it is a member of the group, another session with it follows.
+  /// The peer may still be alive: another session with it follows if it is still a member of the group.
   bool may_return = false;
-  uint32_t next = 0;  ///< the number that the next session has at least
+  uint32_t next = 0;  ///< lower bound for the number of the next session
 };
 
 /// How to reach a peer with whom there is no connection.
@@ -45,7 +45,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   uint64_t incarnation() const noexcept { return incarnation_; }  ///< the peer's
   Reach& reach() noexcept { return reach_; }                      ///< the leader's
   const std::shared_ptr<Link>& link() const noexcept { return link_; }
-  /// Of those with this incarnation: 1, 2, 3, ... Until the session has had a connection, the lowest that it can have.
+  /// Number among the sessions between these two incarnations, from 1. It may rise until the first connection is made.
   uint32_t number() const noexcept { return link_ ? link_->session() : 1; }
   bool is_self() const noexcept { return link_ == nullptr; }
   bool ended() const { return made_.ended(); }

@@ -45,12 +45,12 @@ class Link {
     static const Limits usual;
     return usual;
   }
-  /// The peer gives no sign of life over the connection: another one is tried until `ends`, and if none comes about
-  /// `closed` follows, with `reason`. False: nothing but the end is left. On the leader's thread.
+  /// Replaces a connection over which the peer gives no sign of life. If no other one is made before `ends`, `closed`
+  /// is called with `reason`. Returns false if the link cannot replace it. On the leader's thread.
   virtual bool replace_connection(Clock::time_point /*ends*/, std::exception_ptr /*reason*/) { return false; }
   virtual void close() noexcept = 0;
   virtual const char* transport() const noexcept = 0;      ///< "unix", "tcp", "tls", "memory"
-  virtual uint32_t session() const noexcept { return 1; }  ///< its number, as known when it got its last connection
+  virtual uint32_t session() const noexcept { return 1; }  ///< its number, as of the last connection made
 
   /// The process at the other end, by what the kernel says; 0: it does not say, or it is of another host.
   virtual int peer_process() const noexcept { return 0; }

@@ -43,7 +43,7 @@ bool SocketLink::replace_connection(Clock::time_point ends, std::exception_ptr r
   return true;
 }
 
-/// Until it has to end: then `reason` is why.
+/// Waits for another connection until the grace timer expires; then ends the link with `reason`.
 void SocketLink::wait_for_connection(std::exception_ptr reason) {
   reader_ = FrameReader(options_.receive_limits);  // half a frame comes again as a whole
   ::shutdown(socket_.get(), SHUT_RDWR);

@@ -24,7 +24,7 @@ enum RecordId : uint16_t {
   kEnquiry = 11,       // nothing; absent: a session
   kRefusalKind = 12,   // u8; absent: 0
   kCudaIpc = 13,       // nothing; absent: it neither lends device memory nor borrows
-  kSession = 14,       // u32 number, u32 attempt; absent: 1 and 0
+  kSession = 14,       // u32 session number, u32 last attempt accepted; absent: 1 and 0
   kFirstFeature = 64   // this and above: Hello::features
 };
 

@@ -34,8 +34,8 @@ struct Resumption {
   uint64_t peer_incarnation = 0;  ///< of the other side, whose session with this one is to go on; 0: a new session
   uint64_t received = 0;          ///< frames received in the session that is to go on
   uint32_t attempt = 0;           ///< of the side that connects: 1, 2, 3, ...; one that was overtaken is ignored
-  uint32_t taken = 0;             ///< the last attempt of the other side that this side has answered
-  uint32_t session = 1;  ///< which one of these two incarnations; where it has ended, in a refusal, the next one
+  uint32_t taken = 0;             ///< the other side's last attempt that this side has accepted; 0: none
+  uint32_t session = 1;           ///< number of the session; in a refusal of kind `ended`, of the refuser's current one
 
   friend bool operator==(const Resumption&, const Resumption&) = default;
 };
@@ -46,7 +46,7 @@ enum class RefusalKind : uint8_t {
   timeout = 1,    ///< the group failed: workers did not come in time
   lost = 2,       ///< the group failed: a worker was lost
   try_later = 3,  ///< not now
-  ended = 4,      ///< the session that was to go on has ended here; `Resumption::session` is the number of the next
+  ended = 4,      ///< the session to continue has ended here; `Resumption::session` is the number of the current one
 };
 
 /// What a worker says of itself.

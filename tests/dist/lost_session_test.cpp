@@ -1,4 +1,4 @@
-// Two workers lose their session and live: contexts that used it fail, and later ones work.
+// Two live workers lose their session: contexts that used it fail, and contexts made later work.
 #include <array>
 #include <exception>
 #include <future>
@@ -20,7 +20,7 @@ using namespace dist_test;
 
 Tensor thrice(const Tensor& x) { return x * 3; }
 
-/// Three workers with sockets, of which the first keeps the group together.
+/// Three workers over sockets; rank 0 is there only for the rendezvous.
 struct Fixture {
   Fixture() {
     std::vector<std::jthread> joining;
@@ -38,18 +38,18 @@ struct Fixture {
   }
   Agent& agent(std::size_t rank) const { return *groups[rank]->agent(); }
 
-  /// As if rank 1 had heard nothing of rank 2 for too long.
+  /// Ends the session at rank 1, as if rank 2 had been silent for too long.
   void lose() const {
     agent(1).impl().session(2)->end(std::make_exception_ptr(rpc::PeerLostError("no sign of life", true)),
                                     {.may_return = true});
   }
-  /// Of 1, twice: through rank 2 and back.
+  /// The gradient of thrice(x).sum(), where rank 2 runs `thrice`: forward and backward cross the session.
   Values gradient(const Context& context) const {
     const Tensor x = leaf({1});
     backward(context, {rpc::rpc_sync<&thrice>(agent(1), 2, {.timeout = 60s}, x).sum()});
     return values(get_gradients(context).at(x));
   }
-  /// In as many contexts of another thread as it takes, each of which fails as calls to a lost worker do.
+  /// Makes contexts on another thread until a backward in one succeeds; before, each fails with PeerLostError.
   void wait_until_they_reach_each_other() const {
     auto reached = std::async(std::launch::async, [&] {
       return Cluster::eventually([&] {
@@ -72,7 +72,7 @@ struct Fixture {
 
 BOOST_FIXTURE_TEST_SUITE(lost_session, Fixture)
 
-BOOST_AUTO_TEST_CASE(contexts_made_after_it_work) {
+BOOST_AUTO_TEST_CASE(contexts_made_after_loss_work) {
   for (int round = 0; round < 3; ++round) {
     wait_until_they_reach_each_other();
     lose();
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(contexts_made_after_it_work) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_context_that_it_was_used_in_says_so) {
+BOOST_AUTO_TEST_CASE(context_of_a_lost_session_fails) {
   const Context context(agent(1));
   BOOST_TEST(gradient(context) == Values{3});
   lose();

@@ -1,6 +1,6 @@
 #!/bin/sh
-# links.sh SOURCE: every link of every page leads to a file that is there, and, with #..., to a heading of it; and the
-# tests that docs/failures.md names as `SUITE/CASE` are there.
+# links.sh SOURCE: every link of every page leads to a file that is there, and, with #..., to a heading of it; and every
+# test that docs/failures.md names as `SUITE/CASE` exists.
 cd "$1" || exit 1
 list=$(mktemp)
 find . -name '*.md' ! -path './build/*' ! -path './out/*' ! -path './.git/*' | sort >"$list"

@@ -9,8 +9,8 @@
 # neither can, they take no time and none is lost. A line "network: ..." says so on the output.
 # With HOSTS_PARTITION=SECONDS packets take 3 to 7 ms and one of 100 is lost, and a partition comes
 # when PROGRAM makes a file `cut` in the folder HOSTS_FOLDER: node2 cannot reach the others, nor they it, for so long or
-# until there is a file `heal`. The files `is_cut` and `has_healed` say when. With HOSTS_CUT="node2 from node3" these two
-# cannot reach each other, and both reach node1.
+# until there is a file `heal`. The files `is_cut` and `has_healed` report it. With HOSTS_CUT="node2 from node3" the
+# partition separates only these two from each other; both still reach node1.
 # Exit status 77: there can be no namespaces here.
 set -u
 if [ "${1:-}" != inside ]; then
@@ -66,11 +66,11 @@ for n in 1 2 3; do
 done
 switch=
 if [ $by = bridge ]; then "$HOSTS_BRIDGE" $delay $jitter $loss port1 port2 port3 & switch=$!; fi
-# mistake N OTHER: node N sends what is for the other one to an Ethernet address that nobody has.
-mistake() { on "$1" ip neigh replace "10.7.0.$2" lladdr 02:00:00:00:00:09 dev eth0 nud permanent; }
-# cut and join: node2 from the others, or from node3.
+# misroute N OTHER: makes node N send its packets for node OTHER to an Ethernet address that does not exist.
+misroute() { on "$1" ip neigh replace "10.7.0.$2" lladdr 02:00:00:00:00:09 dev eth0 nud permanent; }
+# cut and join: begin and end the partition: node2 from all others or, by HOSTS_CUT, only from node3.
 cut() {
-  if [ "${HOSTS_CUT:-}" = "node2 from node3" ]; then mistake 2 3 && mistake 3 2; return; fi
+  if [ "${HOSTS_CUT:-}" = "node2 from node3" ]; then misroute 2 3 && misroute 3 2; return; fi
   if [ -n "$switch" ]; then kill -USR1 $switch; else ip link set port2 nomaster; fi
 }
 join() {

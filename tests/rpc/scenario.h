@@ -13,7 +13,7 @@
 #include "tendril/rpc/spawn.h"
 #include "tests/wait_until.h"
 
-/// What the programs that tests start as workers have in common.
+/// Helpers of the programs that tests start as workers.
 namespace scenario {
 
 /// One write, so that the lines of several processes do not mix.
@@ -43,7 +43,7 @@ inline std::string outcome_of(const std::function<void()>& run) {
   }
 }
 
-/// One worker of a group, as its environment says.
+/// Runs one worker of a group, whose rank is in the environment variable RANK, and prints the outcome.
 inline int by_hand(void (*run)(const std::string&)) {
   const std::string name = name_of(std::atoi(std::getenv("RANK")));
   const std::string error = outcome_of([&] { run(name); });
@@ -51,7 +51,7 @@ inline int by_hand(void (*run)(const std::string&)) {
   return 0;
 }
 
-/// Workers and the script that starts them tell each other by files in the folder HOSTS_FOLDER how far they are.
+/// Files in the folder HOSTS_FOLDER, by which workers and the script that starts them report their progress.
 inline std::filesystem::path sign(const std::string& name) {
   return std::filesystem::path(std::getenv("HOSTS_FOLDER")) / name;
 }

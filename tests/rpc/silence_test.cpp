@@ -1,4 +1,4 @@
-// Workers that give no sign of life, and workers that lose each other and live.
+// Silent workers, and live workers that lose each other.
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 #include <string>
@@ -16,7 +16,7 @@ using tendril::test::Process;
 
 namespace {
 
-/// Three workers, by rank, whose error output joins the other one.
+/// Starts three workers, in the order of their ranks, with stderr merged into stdout.
 std::vector<Process> group_of_three(const std::string& scenario, const tendril::test::ReservedPort& port) {
   std::vector<Process> workers;
   for (const int rank : {0, 1, 2}) {
@@ -30,7 +30,7 @@ std::vector<Process> group_of_three(const std::string& scenario, const tendril::
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_worker_that_stands_still_is_noticed_while_nobody_asks_it_anything) {
+BOOST_AUTO_TEST_CASE(idle_group_notices_stopped_worker) {
   const tendril::test::ReservedPort port;
   std::vector<Process> workers = group_of_three("idle", port);
   BOOST_TEST(workers[1].line() == "w1 holds an object for others");
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_stands_still_is_noticed_while_nobody_asks_it_
   BOOST_TEST(contains(workers[1].line(), "w1 waits: PeerLostError"));
 }
 
-BOOST_AUTO_TEST_CASE(two_living_workers_that_have_lost_each_other_call_each_other_again) {
+BOOST_AUTO_TEST_CASE(separated_workers_call_each_other_again) {
   const tendril::test::ReservedPort port;
   std::vector<Process> workers = group_of_three("stopped_and_continued", port);
   BOOST_TEST(workers[1].line() == "w1 calls");
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(two_living_workers_that_have_lost_each_other_call_each_othe
     BOOST_TEST(workers[rank].line() == "w" + std::to_string(rank) + ": no error");
 }
 
-BOOST_AUTO_TEST_CASE(who_accepts_losses_leaves_without_an_error_though_rank_0_is_dead) {
+BOOST_AUTO_TEST_CASE(accept_losses_succeeds_without_rank_0) {
   const tendril::test::ReservedPort port;
   std::vector<Process> workers = group_of_three("leave_without_rank_0", port);
   for (const std::size_t rank : {0, 1, 2}) BOOST_TEST(workers[rank].line() == "w" + std::to_string(rank) + " is ready");

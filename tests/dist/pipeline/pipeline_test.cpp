@@ -408,7 +408,7 @@ BOOST_AUTO_TEST_CASE(a_forward_that_outlasts_its_batch_changes_nothing_of_the_ne
   BOOST_TEST((params[0] == params[1]));
 }
 
-BOOST_AUTO_TEST_CASE(a_cancelled_batch_leaves_that_of_another_workers_pipeline_alone) {
+BOOST_AUTO_TEST_CASE(cancel_ignores_batches_of_other_drivers) {
   const Group group(3, {.num_worker_threads = 4});
   const std::vector<rpc::RRef<Stage>> stages{make_stage<Held<0>>(group[0], 1, 3, 5, uint64_t{1}),
                                              make_loss_stage<Plain, &mean_square>(group[0], 2, 5, 4, uint64_t{2})};

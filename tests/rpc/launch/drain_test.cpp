@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(what_was_lost_with_a_connection_is_not_waited_for) {
   for (const std::string& error : drain::drain(pair.cluster, 60s)) BOOST_TEST(error == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_has_not_noticed_that_the_other_has_lost_it_finds_out) {
+BOOST_AUTO_TEST_CASE(drain_detects_one_sided_loss) {
   const auto options = [](const char* name, int rank) {
     return AgentOptions{.name = std::string(name), .rank = rank, .world_size = 2, .grace_period = 1s};
   };

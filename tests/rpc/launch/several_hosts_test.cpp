@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_partition_that_heals_too_late_fails_the_calls_and_the_gro
   BOOST_TEST(contains(said.substr(said.find("w0 meets: ")), "w1"), said);
 }
 
-BOOST_AUTO_TEST_CASE(a_host_that_is_unplugged_is_noticed_while_nobody_asks_it_anything) {
+BOOST_AUTO_TEST_CASE(idle_group_notices_unplugged_host) {
   const KeyFile key;
   const std::string said = run("10.7.0.1", four_times(key.path), "idle_partition", "60");
   if (said.empty()) return;
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_is_unplugged_is_noticed_while_nobody_asks_it_an
     BOOST_TEST(contains(said, line), said);
 }
 
-BOOST_AUTO_TEST_CASE(two_hosts_that_a_partition_separates_for_long_reach_each_other_when_it_is_over) {
+BOOST_AUTO_TEST_CASE(hosts_reconnect_after_partial_partition) {
   const KeyFile key;
   const std::string said = run("10.7.0.1", four_times(key.path), "partial_partition", "60", "node2 from node3");
   if (said.empty()) return;

@@ -33,8 +33,8 @@ std::array<std::atomic<int>, 4> calls_from;
 int count(int from) { return ++calls_from[static_cast<std::size_t>(from)]; }
 int counted(int from) { return calls_from[static_cast<std::size_t>(from)]; }
 
-/// Joins, so that a peer may be silent for so long, calls all, calls `before`, and has w1 cut off. Returns this
-/// worker's rank.
+/// Joins with `silence` as liveness timeout and grace period, calls every worker once, runs `before`, and has w1 cut
+/// off. Returns this worker's rank.
 int join_and_cut(
     const std::string& name, std::chrono::milliseconds silence, const std::function<void(int)>& before = [](int) {}) {
   const rpc::AgentOptions agent{.ping_interval = 200ms, .liveness_timeout = silence, .grace_period = silence};
@@ -44,7 +44,7 @@ int join_and_cut(
   before(self);
   rpc::barrier(60s);
   give_sign("met." + std::to_string(self));
-  if (self == 0) {  // not before all have heard that they have met
+  if (self == 0) {  // only when all have passed the barrier
     for (int other = 0; other < 4; ++other) await_sign("met." + std::to_string(other));
     give_sign("cut");
   }
@@ -52,7 +52,7 @@ int join_and_cut(
   return self;
 }
 
-/// All connections to w1 stand still, and those that its agent has end: nothing is lost, and nothing runs twice.
+/// w1 is cut off for a while, and closes its connections except those to rank 0: no call is lost, and none runs twice.
 void short_partition(const std::string& name) {
   const int self = join_and_cut(name, 60s);
   const int calls = 100;
@@ -70,7 +70,7 @@ void short_partition(const std::string& name) {
   rpc::shutdown({.timeout = 60s});
 }
 
-/// Everybody loses w1, and w1 everybody; the others go on.
+/// All workers lose w1, and w1 loses all of them; the others keep working.
 void long_partition(const std::string& name) {
   const int self = join_and_cut(name, 3s);
   const auto call = [&](int other) {
@@ -89,7 +89,7 @@ void long_partition(const std::string& name) {
 }
 
 struct Pinned {};
-rpc::RRef<Pinned> pinned;  // w2's, of an object of w1
+rpc::RRef<Pinned> pinned;  // to an object of another worker
 void hold() { pinned = rpc::remote<Pinned>("w1"); }
 int held_by_others() { return static_cast<int>(rpc::RRefContext::of(*rpc::default_agent())->counters().forks); }
 
@@ -113,7 +113,8 @@ void idle(const std::string& name) {
   say(name + " waits: " + outcome_of([&] { rpc::wait_for_change(view.epoch, 60s); }));
 }
 
-/// Nobody calls anybody. All learn that w1 is out of reach, w1 that rank 0 is, and w1's reference pins nothing.
+/// No worker makes calls. The others learn that w1 is lost, w1 learns that rank 0 is lost, and w1's reference no longer
+/// keeps w2's object alive.
 void idle_partition(const std::string& name) {
   const auto hold_object_of_w2 = [](int self) {
     if (self == 2 && !tendril::test::holds_within(60s, [] { return held_by_others() == 1; }))
@@ -142,7 +143,7 @@ void idle_partition(const std::string& name) {
 int number() { return 7; }
 rpc::RRef<int> number_of_w2;
 
-/// What becomes of a call of `count` on `other`, made until it is answered; each failure must be the peer's loss.
+/// Calls `count` on `other` until a call does not fail with PeerLostError; returns the outcome of that call.
 std::string call_until_answered(int other, int self) {
   for (int i = 0; i < 1000; ++i) {
     const std::string outcome = outcome_of([&] { rpc::rpc_sync<&count>(other, {.timeout = 60s}, self); });
@@ -151,7 +152,7 @@ std::string call_until_answered(int other, int self) {
   return "lost for good";
 }
 
-/// Passes this process's error output on, and gives a sign once it says so.
+/// Forwards this process's standard error, and creates the file `sign_name` when a line contains `text`.
 void give_sign_once_noted(const std::string& sign_name, const std::string& text) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) std::abort();
@@ -169,9 +170,9 @@ void give_sign_once_noted(const std::string& sign_name, const std::string& text)
   }).detach();
 }
 
-/// w1 and w2 lose each other, and nobody loses anybody else, which rank 0 notes; then they reach each other again.
+/// w1 and w2 lose each other while rank 0 reaches both, and rank 0 logs it; after the partition they call each other.
 void partial_partition(const std::string& name) {
-  if (name == "w0") give_sign_once_noted("noted", "has lost worker 'w2' (rank 2), and rank 0 reaches both");
+  if (name == "w0") give_sign_once_noted("noted", "has lost worker 'w2' (rank 2), but rank 0 reaches both");
   const int self = join_and_cut(name, 3s);
   if (self == 1 || self == 2) {
     if (self == 1) number_of_w2 = rpc::remote<&number>("w2");
@@ -193,7 +194,8 @@ void partial_partition(const std::string& name) {
   rpc::shutdown({.timeout = 60s});
 }
 
-/// w2 stands still while w1 calls it, so that w1 loses it; rank 0 is more patient. w1 calls it again, or it calls w1.
+/// w2 is suspended while w1 calls it, so w1 loses it; rank 0, whose timeout is longer, does not. After w2 has resumed,
+/// w1 calls it again, and then it calls w1.
 void stopped_and_continued(const std::string& name) {
   const auto patience = name == "w1" ? 500ms : 60s;
   const rpc::AgentOptions agent{.ping_interval = 100ms, .liveness_timeout = patience, .grace_period = 60s};

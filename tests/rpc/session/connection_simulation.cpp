@@ -22,7 +22,7 @@ void Network::step() {
       cut(*std::next(connections_.begin(), static_cast<long>(random_() % connections_.size())));
   } else if (what < 96 && faults_.partitions) {
     partitioned_ = chance(2);
-    // What was on its way is lost, and neither side notices.
+    // Frames in flight are lost, and neither side notices.
     if (partitioned_ && faults_.stalls) {
       for (const Link& link : connections_) {
         for (auto& items : link->to) items.clear();
@@ -153,7 +153,7 @@ void Network::calm_down() {
     for (int side : {0, 1}) {
       const auto& session = workers_[side].session;
       if (session && session->over && session->over->lost && session->state.phase() == Phase::open)
-        busy = true, stall(side);  // as pings find out
+        busy = true, stall(side);  // as pings would detect
       if (!session) introduce(side);
       if (workers_[side].session && !workers_[side].session->postponed.empty()) busy = true, resume_postponed(side);
       const std::list<Link> links = connections_;
@@ -177,11 +177,11 @@ void Network::check_end() {
   const Session* const a = workers_[0].session.get();
   const Session* const b = workers_[1].session.get();
   if (!a != !b) return wrong("one side's session has ended, the other's has not");
-  if (!a) return wrong("two workers that live have no session");
+  if (!a) return wrong("two live workers have no session");
   if (a->peer_incarnation != workers_[1].incarnation || b->peer_incarnation != workers_[0].incarnation)
     return wrong("a session with one that is not there any more");
   if (a->state.phase() != Phase::open || b->state.phase() != Phase::open) return wrong("a session that is not open");
-  if (a->state.session() != b->state.session()) return wrong("two sessions");
+  if (a->state.session() != b->state.session()) return wrong("the two sides are at different sessions");
   if (a->over != b->over) return wrong("each side has a connection of its own");
   // One side of a connection that stalled may never learn that the other has closed it.
   const auto passing =

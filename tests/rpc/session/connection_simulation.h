@@ -95,7 +95,7 @@ class Network {
     struct {
       uint64_t incarnation = 0;
       uint32_t next = 1;
-    } ended = {};  // sessions with that incarnation of the peer
+    } ended = {};  // the last session that ended: the peer's incarnation, and the number of the next session
     std::unique_ptr<Session> session;
   };
 
@@ -134,7 +134,7 @@ class Network {
   void send(int side);
   void write(int side);
   void lose(int side);
-  /// No sign of life comes over its connection.
+  /// Treats the connection as stalled: nothing arrives over it.
   void stall(int side);
   void wait_for_connection(int side);
   /// A writer of the connection before may still be at work: then a little later.

@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(of_hellos_only_a_newer_one_of_this_session_is_taken) {
   BOOST_TEST((state.accept(hello(1, 4), 0, true) == Accept::take));
 }
 
-BOOST_AUTO_TEST_CASE(of_hellos_to_the_side_that_made_the_connection_only_those_said_after_it_are_taken) {
+BOOST_AUTO_TEST_CASE(dialler_ignores_hellos_older_than_its_connection) {
   State state = lost(1, true);
   state.begin_dial(kNow);
   (void)state.say_hello(0);
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(of_hellos_to_the_side_that_made_the_connection_only_those_s
   BOOST_TEST(other.say_hello(0).taken == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(a_stalled_connection_is_replaced_until_the_time_that_it_is_given) {
+BOOST_AUTO_TEST_CASE(stalled_connection_waits_until_given_deadline) {
   State state = opened(0, false);
   BOOST_TEST((state.stalled(kNow + 2s) == Loss::wait));
   BOOST_TEST((state.phase() == Phase::lost));
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(a_stalled_connection_is_replaced_until_the_time_that_it_is_
   BOOST_TEST((of_rank(0).stalled(kNow + 2s) == Loss::known));
 }
 
-BOOST_AUTO_TEST_CASE(a_session_that_has_not_begun_becomes_the_one_that_its_peer_is_at) {
+BOOST_AUTO_TEST_CASE(unconnected_session_takes_the_peers_number) {
   State state = of_rank(0);
   BOOST_TEST((state.accept(hello(0, 1, 0, 0, 3), 0, false) == Accept::ignore));
   BOOST_TEST((state.accept(hello(0, 1, 0, 0, 3), 0, true) == Accept::take));
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_has_not_begun_becomes_the_one_that_its_peer_
   BOOST_TEST((dials.answered(hello(0, 0, 0, 0, 4), 0) == Answer::resume));
 }
 
-BOOST_AUTO_TEST_CASE(a_session_that_has_begun_ends_where_its_peer_is_at_a_later_one) {
+BOOST_AUTO_TEST_CASE(connected_session_ends_if_peer_is_ahead) {
   State state = opened(0, false);
   BOOST_TEST((state.accept(hello(0, 1, 0, 0, 2), 0, true) == Accept::newer));
   BOOST_TEST(!state.ended_there(2));

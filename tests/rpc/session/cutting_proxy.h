@@ -52,7 +52,7 @@ class CuttingProxy {
   void cut() { cut_after(0); }
   void change_a_byte() { changing_ = true; }  ///< of what passes next
   void hold(bool on) { held_ = on; }          ///< nothing passes, and nothing breaks
-  /// Nothing passes any more over the connections that there are, and they do not break. New ones pass.
+  /// Stops forwarding over the present connections without closing them; new connections work.
   void stall() {
     const std::lock_guard lock(mutex_);
     stalled_before_ = connections_.load();
@@ -74,7 +74,7 @@ class CuttingProxy {
  private:
   struct Pair {
     int near, far;
-    int number;  // of all connections
+    int number;  // in the order of acceptance, from 0
   };
 
   static sockaddr_in loopback(uint16_t port) {

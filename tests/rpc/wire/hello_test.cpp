@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(that_a_worker_lends_device_memory_is_said_beside_its_device
   BOOST_TEST((decode_hello(encode(hello)) == hello));
 }
 
-BOOST_AUTO_TEST_CASE(a_later_session_is_said_by_its_number_and_the_first_one_by_nothing) {
+BOOST_AUTO_TEST_CASE(only_later_sessions_need_a_record) {
   Hello hello = observer();
   const std::size_t size = encode(hello).size();
   hello.resumption = {.grace_ms = 1000, .peer_incarnation = 7};
