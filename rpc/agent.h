@@ -65,9 +65,9 @@ struct AgentOptions {
   /// A peer is pinged if it owes a reply, or does not take its messages, and is silent this long. In a group rank 0
   /// also pings idle workers, and workers ping rank 0. 0 = never. At most a quarter of liveness_timeout.
   std::chrono::milliseconds ping_interval{5000};
-  /// A peer that is silent this long, or stops in the middle of a message, is lost; 0 = never. After half of this time
-  /// the agent tries to replace the connection, unless grace_period is 0. A peer that is pinged is lost only after
-  /// liveness_timeout / ping_interval pings in a row without an answer.
+  /// A peer that is silent this long, or stops in the middle of a message, is lost; 0 = never. Once more than half of
+  /// this time is over and two pings have gone unanswered, the agent tries to replace the connection, unless
+  /// grace_period is 0. (With the defaults that is after 15 s.)
   std::chrono::milliseconds liveness_timeout{20000};
   /// A session whose connection is lost waits so long for another: calls stay pending, and what had not arrived is sent
   /// again, nothing twice. It ends at once where the peer's process is gone. 0, at either side, or an agent that does

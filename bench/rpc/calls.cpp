@@ -155,7 +155,8 @@ int main(int argc, char** argv) {
     const auto prepare = [&](rpc::Agent& agent) {
       if (options.trace) bench::trace(agent);
     };
-    bench::Server server(bench::Transport::unix_socket, client_cpu(options), server_cpu(options), prepare, false);
+    bench::Server server(bench::Transport::unix_socket, client_cpu(options), server_cpu(options), prepare,
+                         {.world_size = 2, .max_spin = std::chrono::microseconds(0)});
     for (int i = 0; i < options.calls; ++i) bench::call_nothing(server.agent());
     return 0;
   }

@@ -15,10 +15,9 @@ namespace tendril::bench {
 
 namespace {
 
-rpc::AgentOptions agent_options(int rank, bool polls, int world_size) {
-  rpc::AgentOptions options{
-      .name = std::string(rank == 0 ? "client" : "server"), .rank = rank, .world_size = world_size};
-  if (!polls) options.max_spin = std::chrono::microseconds(0);
+rpc::AgentOptions agent_options(int rank, rpc::AgentOptions options) {
+  options.name = std::string(rank == 0 ? "client" : "server");
+  options.rank = rank;
   return options;
 }
 
@@ -38,14 +37,14 @@ void serve(Transport transport, int ready, int life, const std::function<void(rp
 }  // namespace
 
 Server::Server(Transport transport, int client_cpu, int server_cpu, const std::function<void(rpc::Agent&)>& prepare,
-               bool polls, int world_size) {
+               const rpc::AgentOptions& options) {
   int ready[2], life[2];
   if (pipe(ready) != 0 || pipe(life) != 0) std::abort();
   child_ = fork();
   if (child_ == 0) {
     close(life[1]);
     pin_to(server_cpu);
-    serve(transport, ready[1], life[0], prepare, agent_options(1, polls, world_size));
+    serve(transport, ready[1], life[0], prepare, agent_options(1, options));
     _exit(0);
   }
   close(life[0]);
@@ -55,7 +54,7 @@ Server::Server(Transport transport, int client_cpu, int server_cpu, const std::f
   if (read(ready[0], text.data(), text.size() - 1) <= 0) std::abort();
   close(ready[0]);
   pin_to(client_cpu);
-  agent_ = std::make_unique<rpc::Agent>(agent_options(0, polls, world_size), rpc::served_functions());
+  agent_ = std::make_unique<rpc::Agent>(agent_options(0, options), rpc::served_functions());
   prepare(*agent_);
   agent_->connect({std::string("server"), 1}, rpc::Agent::Endpoint::parse(text.data()),
                   rpc::Clock::now() + std::chrono::seconds(30));

@@ -15,10 +15,11 @@ namespace tendril::bench {
 class Server {
  public:
   /// CPUs as pin_to's. `prepare` is given each of the two agents before the first call, in its own process.
-  /// `polls`: leaders may poll before they sleep. `world_size`: of both agents; ranks from 2 up have no process.
+  /// `options`: of both agents, but for their names and ranks; ranks from 2 up have no process.
   Server(
       Transport transport, int client_cpu, int server_cpu,
-      const std::function<void(rpc::Agent&)>& prepare = [](rpc::Agent&) {}, bool polls = true, int world_size = 2);
+      const std::function<void(rpc::Agent&)>& prepare = [](rpc::Agent&) {},
+      const rpc::AgentOptions& options = {.world_size = 2});
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

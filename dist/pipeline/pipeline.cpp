@@ -103,9 +103,7 @@ struct Stage::State {
   }
   /// Forgets the driver's earlier batches, and all batches of the driver's earlier incarnations.
   void forget_before(const BatchId& batch) {
-    const auto is_earlier = [&](const BatchId& one) {
-      return one.driver == batch.driver && (one.incarnation != batch.incarnation || one.number < batch.number);
-    };
+    const auto is_earlier = [&](const BatchId& one) { return one.driver == batch.driver && one < batch; };
     std::erase_if(came, [&](const auto& one) { return is_earlier(std::get<0>(one.first)); });
     std::erase_if(cancelled, [&](const auto& one) { return is_earlier(one.first); });
   }
@@ -153,6 +151,11 @@ detail::StageResult run_stages(const detail::StageWork& work) {
   };
   std::set<int> mine;
   for (std::size_t i = 0; i + 2 < work.actions.size(); i += 3) mine.insert(work.actions[i + 1]);
+  for (const int number : mine) {
+    Stage::State& state = *work.stages.at(number).local_value().state_;
+    const std::lock_guard lock(state.mutex);
+    state.forget_before({.driver = work.batch.driver, .generation = work.batch.generation});
+  }
   // What does not arrive ends the batch here at once: its receiver waits for it, and this worker for what it sends
   // back.
   std::mutex mutex;
@@ -273,7 +276,7 @@ namespace {
 /// the cancellation may arrive after the driver's next batch has begun. Thread-safe.
 BatchId next_batch(const rpc::Agent& agent) {
   static std::atomic<uint64_t> last{0};
-  return {.driver = agent.self().id, .incarnation = agent.incarnation(), .number = ++last};
+  return {.driver = agent.self().id, .generation = agent.generation(), .number = ++last};
 }
 
 std::vector<rpc::RRef<Tensor>> parameters_of(const rpc::RRef<Stage>& stage) {

@@ -83,7 +83,12 @@ void MemberSessions::restore(WorkerId rank) try {
     const auto alive = error ? nullptr : weak.lock();
     if (alive) alive->restore(rank);
   });
-} catch (const UsageError&) {  // the agent is shutting down
+} catch (const std::exception& e) {
+  const auto agent = agent_.lock();
+  if (!agent || agent->is_shut_down()) return;
+  log(LogLevel::warn, agent->self.name,
+      "rpc: worker '" + agent->self.name + "' can have no other session with " + agent->name_of(rank) + ": " +
+          e.what());
 }
 
 /// False: not yet.

@@ -1,5 +1,6 @@
 #include "tendril/rpc/launch/rendezvous_service.h"
 
+#include <algorithm>
 #include <future>
 #include <utility>
 
@@ -88,26 +89,51 @@ void RendezvousService::received(const WorkerInfo& from, uint64_t incarnation, B
     TENDRIL_CHECK_AS(MessageError, peer > 0 && peer < server_.roster().world_size(), "rendezvous: lost_peer from ",
                      name_of(from), ": expected one rank from 1 to ", server_.roster().world_size() - 1, ", got ",
                      peer);
-    note_cut_off(from.id, peer, message.text);
+    if (server_.awaits(from.id) && server_.roster().at(from.id).incarnation == incarnation) {
+      note_cut_off(from.id, peer, message.text);
+    }
   }
   act();
 }
 
-/// Logs the loss after 1 s. If the peer has died, rank 0's own session with it ends meanwhile, and nothing is logged.
+/// Logs the loss once rank 0 would have noticed that one of the two is gone, if neither is.
 void RendezvousService::note_cut_off(WorkerId by, WorkerId peer, const std::string& why) {
-  cut_off_[{by, peer}] = why;
-  if (cut_off_.size() > 1) return;
-  cut_off_timer_.expires_after(1s);
+  const auto agent = agent_.lock();
+  if (!agent) return;
+  const AgentOptions& options = agent->options;
+  const Roster& roster = server_.roster();
+  const bool first = cut_off_.empty();
+  cut_off_.emplace(std::pair(by, peer),
+                   CutOff{.why = why,
+                          .epoch = roster.at(by).epoch,
+                          .peer_epoch = roster.at(peer).epoch,
+                          .due = Clock::now() + options.liveness_timeout + 2 * options.ping_interval});
+  if (first) log_cut_off();
+}
+
+void RendezvousService::log_cut_off() {
+  const Roster& roster = server_.roster();
+  const Clock::time_point now = Clock::now();
+  Clock::time_point next = Clock::time_point::max();
+  std::erase_if(cut_off_, [&](const auto& one) {
+    const auto& [pair, loss] = one;
+    next = loss.due > now ? std::min(next, loss.due) : next;
+    if (loss.due > now) return false;
+    const auto is_member = [&](WorkerId rank, uint64_t epoch) {
+      return server_.awaits(rank) && roster.at(rank).epoch == epoch;
+    };
+    if (is_member(pair.first, loss.epoch) && is_member(pair.second, loss.peer_epoch)) {
+      log(LogLevel::warn, "rank 0",
+          "rpc: " + roster.describe(pair.first) + " has lost " + roster.describe(pair.second) +
+              ", but rank 0 reaches both: " + loss.why);
+    }
+    return true;
+  });
+  if (cut_off_.empty()) return;
+  cut_off_timer_.expires_at(next);
   cut_off_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     const auto alive = error ? nullptr : weak.lock();
-    if (!alive) return;
-    for (const auto& [pair, text] : std::exchange(alive->cut_off_, {})) {
-      const RendezvousServer& server = alive->server_;
-      if (!server.awaits(pair.first) || !server.awaits(pair.second)) continue;
-      log(LogLevel::warn, "rank 0",
-          "rpc: " + server.roster().describe(pair.first) + " has lost " + server.roster().describe(pair.second) +
-              ", but rank 0 reaches both: " + text);
-    }
+    if (alive) alive->log_cut_off();
   });
 }
 

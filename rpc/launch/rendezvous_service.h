@@ -39,6 +39,7 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
   void act();
   void note_missing(std::chrono::seconds waited);
   void note_cut_off(WorkerId by, WorkerId peer, const std::string& why);
+  void log_cut_off();
 
   const std::weak_ptr<Agent::Impl> agent_;
   const Ref<Loop> loop_;
@@ -47,7 +48,12 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
   const uint64_t incarnation_;  // rank 0's
   RendezvousServer server_;
   std::shared_ptr<Membership> membership_;
-  std::map<std::pair<WorkerId, WorkerId>, std::string> cut_off_;  // (worker, the peer that it has lost): why
+  struct CutOff {
+    std::string why;
+    uint64_t epoch = 0, peer_epoch = 0;  // of the two workers' last changes
+    Clock::time_point due;               // when it is logged
+  };
+  std::map<std::pair<WorkerId, WorkerId>, CutOff> cut_off_;  // by (worker, the peer that it has lost)
   boost::asio::steady_timer cut_off_timer_;
 };
 

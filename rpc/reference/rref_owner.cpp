@@ -23,9 +23,14 @@ std::shared_ptr<RRefState> RRefTable::make_owner() {
 /// Whether the call that creates the object is still to arrive: only then may somebody mention a reference that is not
 /// known here. If it is neither known nor still to come, everybody who held it is gone.
 bool RRefTable::may_still_come(const RRefId& id) {
-  const Session* creator = session_of(id.worker, id.incarnation);
-  return creator && rref_owner(id) == self_.id && rref_counter(id) >= creator->first_creation &&
-         !creator->creations.seen(rref_counter(id)) && awaited_.size() < kMaxAwaited;
+  Session* creator = session_of(id.worker, id.incarnation);
+  if (!creator || rref_owner(id) != self_.id || rref_counter(id) < creator->first_creation ||
+      creator->creations.seen(rref_counter(id)) || awaited_.size() >= kMaxAwaited) {
+    return false;
+  }
+  // It may have been lost with an earlier session, which the creator may not even know to have ended.
+  if (creator->follows && !std::exchange(creator->asked_creations, true)) say_own_creations(*creator);
+  return true;
 }
 
 RRefTable::Owned& RRefTable::own(const RRefId& id) {

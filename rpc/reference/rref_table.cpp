@@ -57,8 +57,19 @@ RRefTable::Session* RRefTable::session_of(WorkerId worker, uint64_t incarnation)
 
 void RRefTable::say(Session& session, ControlRecord record, bool urgent) {
   if (session.outbox.empty()) dirty_.push_back(session.peer.id);
+  if (session.own_creations) {
+    session.outbox.push_back({.kind = ControlRecord::creations_from, .call_id = *session.own_creations});
+    session.own_creations.reset();
+  }
   session.outbox.push_back(record);
   session.urgent |= urgent;
+}
+
+/// Says which creations belonged to earlier sessions. The peer says so in turn.
+void RRefTable::say_own_creations(Session& session) {
+  const auto last = last_rref_.find(session.peer.id);
+  session.own_creations.reset();
+  say(session, {.kind = ControlRecord::creations_from, .call_id = last == last_rref_.end() ? 1 : last->second + 1});
 }
 
 void RRefTable::collect(Effects& effects) {
@@ -153,10 +164,10 @@ void RRefTable::peer_joined(const WorkerInfo& peer, uint64_t incarnation) {
   session->incarnation = incarnation;
   session->serial = ++last_session_;
   TENDRIL_CHECK_AS(UsageError, !sessions_.contains(peer.id), "peer_joined: rank ", peer.id, " has a session already");
+  const auto lost = lost_.find(peer.id);
+  session->follows = lost != lost_.end() && lost->second == incarnation;
   const auto earlier = last_rref_.find(peer.id);
-  if (earlier != last_rref_.end()) {  // leaves with the first batch
-    say(*session, {.kind = ControlRecord::creations_from, .call_id = earlier->second + 1}, false);
-  }
+  if (earlier != last_rref_.end()) session->own_creations = earlier->second + 1;
   sessions_.emplace(peer.id, std::move(session));
 }
 
@@ -166,6 +177,7 @@ void RRefTable::peer_lost(const WorkerInfo& peer, const std::exception_ptr& reas
   if (found == sessions_.end()) return;
   const std::unique_ptr<Session> session = std::move(found->second);
   sessions_.erase(found);
+  lost_[peer.id] = session->incarnation;
 
   std::string why = "its session ended";
   try {
@@ -225,6 +237,8 @@ void RRefTable::apply(Session& from, const ControlRecord& record, std::optional<
       return end_transfer(from, {MessageKind::request, record.call_id}, true, effects);
     case ControlRecord::creations_from:
       from.first_creation = record.call_id;
+      from.follows = false;
+      if (from.own_creations) say_own_creations(from);  // the peer may have asked
       return nothing_comes(from, "it was lost with an earlier connection", effects);
     case ControlRecord::call_cancelled:
     case ControlRecord::creation_cancelled:

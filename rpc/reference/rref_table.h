@@ -131,6 +131,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   void drop_if_unused(const RRefId& id, Effects& effects);
   void holder_lost(Session& session, Effects& effects);
   void nothing_comes(Session& creator, const std::string& why, Effects& effects);
+  void say_own_creations(Session& session);
 
   // rref_user.cpp
   std::shared_ptr<RRefState> new_user(const RRefId& id, const Session& owner, const ForkId& fork);
@@ -162,6 +163,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   bool closed_ = false;
   uint64_t last_session_ = 0, last_fork_ = 0;
   std::unordered_map<WorkerId, uint64_t> last_rref_;  // by owner: creations are numbered for each owner apart
+  std::unordered_map<WorkerId, uint64_t> lost_;       // by peer: the incarnation with which the last session ended
   std::unordered_map<WorkerId, std::unique_ptr<Session>> sessions_;
   std::vector<WorkerId> dirty_;  // sessions with records to send
   std::unordered_map<RRefId, std::unique_ptr<Owned>> owned_;

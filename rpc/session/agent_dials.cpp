@@ -32,7 +32,7 @@ void Agent::Impl::reconnect(std::shared_ptr<detail::Session> session) {
 void Agent::Impl::check_connection(WorkerId peer) {
   const auto session = open_session(peer);
   const auto link = session ? std::dynamic_pointer_cast<detail::SocketLink>(session->link()) : nullptr;
-  if (link) loop->post_io([link] { link->disconnect(); });
+  if (link) loop->post_io([link] { link->disconnect("the peer has lost this worker"); });
 }
 
 bool Agent::Impl::somebody_connects() const {

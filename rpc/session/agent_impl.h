@@ -50,6 +50,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
     uint64_t incarnation = 0;     ///< the peer's
     uint32_t next = 1;            ///< lowest number of the next session
     bool for_good = false;        ///< no further session may follow
+    int unreached = 0;            ///< how many of the last ones never had a connection
     Clock::time_point from = {};  ///< earliest time at which the next session may begin
   };
   /// All fields except `incarnation` are the defaults if no session with that incarnation has ended.

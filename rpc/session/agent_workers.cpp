@@ -10,8 +10,9 @@
 namespace tendril::rpc {
 
 namespace {
-constexpr std::chrono::milliseconds kRestorePause{100};
-}
+// Before a session begins that follows one without a connection.
+constexpr std::chrono::milliseconds kShortestPause{50}, kLongestPause{10'000};
+}  // namespace
 
 void Agent::Impl::check_rank(WorkerId peer, const char* what) const {
   TENDRIL_CHECK_AS(UsageError, peer >= 0 && peer < options.world_size, what, ": there is no worker of rank ", peer,
@@ -185,12 +186,16 @@ void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session,
   auto& slot = sessions_[static_cast<std::size_t>(session->peer().id)];
   if (slot != session) return;
   slot.reset();
-  // A peer that was never reached is not redialled in a tight loop.
-  const auto pause = session->link() && session->link()->gauges().begun ? Clock::duration() : kRestorePause;
-  ended_[static_cast<std::size_t>(session->peer().id)] = {.incarnation = session->incarnation(),
-                                                          .next = std::max(session->number() + 1, how.next),
-                                                          .for_good = !follows,
-                                                          .from = Clock::now() + pause};
+  EndedSessions& ended = ended_[static_cast<std::size_t>(session->peer().id)];
+  if (ended.incarnation != session->incarnation()) ended = {.incarnation = session->incarnation()};
+  ended.next = std::max(session->number() + 1, how.next);
+  ended.for_good = !follows;
+  // A peer that cannot be reached is not redialled in a tight loop.
+  ended.unreached = session->link() && session->link()->gauges().begun ? 0 : ended.unreached + 1;
+  ended.from = Clock::now();
+  if (ended.unreached > 0) {
+    ended.from += std::min(kShortestPause * (1 << std::min(ended.unreached, 10)), kLongestPause);
+  }
   if (!session->is_self()) ending_[static_cast<std::size_t>(session->peer().id)] = session.get();
 }
 

@@ -227,7 +227,7 @@ bool Handshake::go_on(const Hello& first, const Hello& theirs) {
   if (decision == ConnectionState::Accept::ignore || other_side_has_gone()) return false;
   const auto dial = agent_->dial_of(*session);
   link->state().take(said);
-  link->disconnect();  // this side may not have noticed
+  link->disconnect("the peer has opened another");  // this side may not have noticed
   if (!link->can_resume()) throw UsageError("the session with worker '" + agent_->self.name + "' has ended");
   Hello mine = first;
   mine.resumption.peer_incarnation = theirs.incarnation;

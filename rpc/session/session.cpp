@@ -148,9 +148,10 @@ bool Session::ping(Clock::time_point now) {
       end(lost(name_of(peer_), silent), {.may_return = true});
       return false;
     }
-    // A router or firewall may have dropped the connection: the second half of the time is for replacing it.
+    // A router or firewall may have dropped the connection: the rest of the time is for replacing it.
     const auto left = (limit / interval - unanswered_pings_) * interval;
-    if (2 * asked > limit && link_->replace_connection(now + left, lost("it", silent + left))) return true;
+    if (unanswered_pings_ >= 2 && 2 * asked > limit && link_->replace_connection(now + left, lost("it", silent + left)))
+      return true;
   }
   ++unanswered_pings_;
   last_ping_ = now;
@@ -170,8 +171,8 @@ void Session::end(const std::exception_ptr& error, const Ending& how) {
   pending->for_each([&](uint64_t, CallMade& call) { fail_as_lost(std::move(call), error); });
   if (is_self()) return;
   const struct Last {  // from here on the peer may have another session
-    const Session& session;
-    ~Last() { session.agent_->all_told_of_end(session); }
+    Session& session;
+    ~Last() { session.end_told(); }
   } last{*this};
   if (logs(LogLevel::info)) {
     const std::string& self = agent_->self.name;
@@ -190,6 +191,24 @@ void Session::end(const std::exception_ptr& error, const Ending& how) {
     agent_->listener->peer_lost(peer_, error);
     agent_->listener_told();
   }
+}
+
+Session::Told::Told(Session& session) noexcept : session_(&session) {
+  uint32_t tellers = session.tellers_.load(std::memory_order_relaxed);
+  do {
+    if (tellers == 0) {
+      session_ = nullptr;
+      return;
+    }
+  } while (!session.tellers_.compare_exchange_weak(tellers, tellers + 1, std::memory_order_acq_rel));
+}
+
+void Session::Told::release() noexcept {
+  if (Session* const session = std::exchange(session_, nullptr)) session->end_told();
+}
+
+void Session::end_told() noexcept {
+  if (tellers_.fetch_sub(1, std::memory_order_acq_rel) == 1) agent_->all_told_of_end(*this);
 }
 
 void Session::closed(Link& link, std::exception_ptr reason) {

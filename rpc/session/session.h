@@ -106,6 +106,22 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void not_sent_again(Link& link, uint64_t call_id, std::exception_ptr why) override;
 
  private:
+  /// While one lives that is true, the end of the session is not over: no other session with the peer begins, so that
+  /// what the listener is told meanwhile concerns this one. False: it is over.
+  class Told {
+   public:
+    explicit Told(Session& session) noexcept;
+    ~Told() { release(); }
+    Told(const Told&) = delete;
+    Told& operator=(const Told&) = delete;
+    void release() noexcept;
+    explicit operator bool() const noexcept { return session_ != nullptr; }
+
+   private:
+    Session* session_;
+  };
+
+  void end_told() noexcept;
   void send_request(uint64_t call_id, Message&& request, Staging* staging, Clock::time_point deadline);
   void say_cancelled(uint64_t call_id, bool leaving) noexcept;
   std::string call_of(uint64_t function) const;  ///< for errors
@@ -144,7 +160,8 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   CallsServed served_;
   JobSource requests_;
   std::atomic<bool> said_goodbye_{false};
-  int unanswered_pings_ = 0;  // the leader's, as `last_ping_`
+  std::atomic<uint32_t> tellers_{1};  // those that are Told, and the session itself until all have been told of its end
+  int unanswered_pings_ = 0;          // the leader's, as `last_ping_`
   Clock::time_point last_ping_{};
 };
 

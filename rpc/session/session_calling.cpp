@@ -115,6 +115,7 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
   bool forked = false, counted = false, sent = false;
   std::exception_ptr error;
   const bool refers = !is_self() && !request.references.empty() && agent_->listener;
+  std::optional<Told> told;
   if (refers && !made_.begin_leaving(call_id)) return;
   try {
     if (staging) staging->wait();
@@ -122,13 +123,15 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
       request_received(looped_back(std::move(request)), Clock::now());
       sent = true;
     } else {
-      if (refers) {
+      if (refers && told.emplace(*this)) {
         agent_->listener->on_send(peer_, request);
         forked = true;
       }
-      counted = true;
-      Counters::add(requests_sent_);  // before it leaves: once cancelled it must not be on its way unseen
-      sent = link_->send(std::move(request));
+      if (forked == refers) {
+        counted = true;
+        Counters::add(requests_sent_);  // before it leaves: once cancelled it must not be on its way unseen
+        sent = link_->send(std::move(request));
+      }
       if (!sent) {
         error = std::make_exception_ptr(
             PeerLostError(call_of(function) + ": the connection was closed before it was sent", false));
@@ -139,6 +142,7 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
   }
   const bool cancelled = refers && made_.end_leaving(call_id);
   if (sent) {
+    told.reset();
     if (cancelled) say_cancelled(call_id, false);
     if (link_ && link_->waits_for_room(call_id)) {
       if (made_.contains(call_id)) {
@@ -151,6 +155,7 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
   }
   if (counted) requests_sent_.fetch_sub(1, std::memory_order_relaxed);
   if (forked) agent_->listener->message_not_sent(peer_, MessageKind::request, call_id);
+  told.reset();  // before continuations run
   if (auto pending = made_.take(call_id)) fail(std::move(*pending), error);
 }
 
@@ -217,7 +222,7 @@ void Session::say_cancelled(uint64_t call_id, bool leaving) noexcept {
     cancel.call_id = call_id;
     say(std::move(cancel));
   }
-  if (agent_->listener) {
+  if (const Told told(*this); told && agent_->listener) {
     agent_->listener->call_cancelled(peer_, call_id);
     agent_->listener_told();
   }

@@ -116,7 +116,8 @@ void Session::refuse(uint64_t call_id, const std::exception_ptr& error) noexcept
   message.call_id = call_id;
   answer(std::move(message));
 } catch (...) {  // not even the error could be sent (no memory): the caller hears of it as a lost connection
-  end(std::make_exception_ptr(PeerLostError(name_of(peer_) + ": a call could not be answered", true)));
+  end(std::make_exception_ptr(PeerLostError(name_of(peer_) + ": a call could not be answered", true)),
+      {.may_return = true});
 }
 
 void Session::answer(Message&& reply) {
@@ -130,8 +131,10 @@ void Session::answer(Message&& reply) {
   if (is_self()) return complete(std::move(reply), Clock::now());
   bool forked = false;
   bool sent = false;
+  std::optional<Told> told;
   try {
     if (!reply.references.empty() && agent_->listener) {
+      if (!told.emplace(*this)) return;  // nobody waits for it any more
       agent_->listener->on_send(peer_, reply);
       forked = true;
     }

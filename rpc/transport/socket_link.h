@@ -72,8 +72,9 @@ class SocketLink final : public Link,
   bool has_started() const noexcept { return started_; }
   ConnectionState& state() noexcept { return state_; }
   bool can_resume() const noexcept { return events_ && state_.can_go_on(); }
-  /// Ends the connection, if it has not been lost yet. From here on `frames_received` does not change.
-  void disconnect();
+  /// Ends the connection, if it has not been lost yet; `why` is the reason if no other one follows. From here on
+  /// `frames_received` does not change.
+  void disconnect(const char* why);
   uint64_t frames_received() const noexcept { return received_.count(); }
   uint64_t frames_known_received() const;  ///< by the peer: what it said last
   /// Goes on over another connection, whose other side has received so many frames. After `disconnect`.

@@ -79,9 +79,9 @@ uint64_t SocketLink::frames_known_received() const {
   return sent_.received();
 }
 
-void SocketLink::disconnect() {
+void SocketLink::disconnect(const char* why) {
   if (!state_.begun()) return;
-  connection_lost(std::make_exception_ptr(PeerLostError("connection lost: the peer has opened another", true)));
+  connection_lost(std::make_exception_ptr(PeerLostError(std::string("connection lost: ") + why, true)));
 }
 
 /// The writer's last act on a connection: what has not left as a whole leaves as a whole over the next one.

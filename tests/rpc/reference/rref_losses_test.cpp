@@ -151,6 +151,26 @@ BOOST_AUTO_TEST_CASE(a_creators_death_ends_the_wait_for_its_creation) {
   finish(s);
 }
 
+BOOST_AUTO_TEST_CASE(creation_lost_with_an_earlier_session_is_not_waited_for) {
+  Simulation s(3, test_seed());
+  Handle created = s.remote(0, 1);
+  s.network.clear();
+  s.call(0, 2, Simulation::keep, {created});
+  const Packet late = s.network.back();
+  s.network.clear();
+  s.cut(0, 1);
+  s.settle(false);
+  s.connect(0, 1);
+  s.settle(false);
+  BOOST_TEST(s.network.empty());  // whoever has nothing to say says nothing
+  s.network.push_back(late);
+  s.settle(false);
+  BOOST_TEST(s.parked == 0);
+  BOOST_TEST(contains(s.last_refusal, "reference_lost"));
+  created.reset();
+  finish(s);
+}
+
 BOOST_AUTO_TEST_CASE(a_lost_reply_with_references_is_undone) {
   Simulation s(2, test_seed());
   s.on_send = [](uint64_t, const Packet& packet) {
