@@ -8,6 +8,7 @@
 #include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/reference/control.h"
 #include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/session/group_events.h"
 #include "tendril/rpc/threads/thread_state.h"
 #include "tendril/rpc/wire/error_message.h"
@@ -20,6 +21,12 @@ std::string seconds(Clock::duration time) {
   std::ostringstream text;
   text << std::chrono::duration<double>(time).count() << " s";
   return text.str();
+}
+
+/// About what the references that these control records are about have taken: as much each as a request.
+std::size_t memory_of(const Bytes& control) {
+  constexpr std::size_t kRecordBytes = 64;
+  return control.size() / kRecordBytes * kRequestOverhead;
 }
 
 }  // namespace
@@ -53,6 +60,7 @@ void Session::received(Link&, Message&& message, Clock::time_point when) {
       return served_.cancel(message.call_id);
     case MessageKind::control:
       if (agent_->listener) {
+        agent_->note_load(memory_of(message.payload));
         agent_->listener->control_received(peer_, std::move(message.payload));
         agent_->listener_told();
       }
@@ -97,6 +105,7 @@ bool Session::send_control(Bytes payload) {
     if (agent_->listener) agent_->listener->control_received(peer_, std::move(payload));
     return true;
   }
+  agent_->note_load(memory_of(payload));
   agent_->listener_told();  // it may have to send it again
   bool sent = true;
   for (Bytes& part : split_control(std::move(payload), link_->peer_limits().max_payload_bytes)) {

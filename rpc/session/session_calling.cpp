@@ -6,6 +6,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/trace.h"
 #include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/session/session.h"
 #include "tendril/rpc/session/transfer.h"
 #include "tendril/rpc/threads/thread_state.h"
@@ -254,7 +255,7 @@ void Session::complete(Message&& reply, Clock::time_point now) noexcept {
   pending->stop.reset();
   try {
     if (!is_self()) land(reply);
-    agent_->note_load(reply.payload.size());
+    agent_->note_load(request_cost(reply.payload.size()));
     for (const auto& hook : agent_->hooks) hook->after_reply(peer_, reply);
   } catch (...) {
     return fail(std::move(*pending), std::current_exception());

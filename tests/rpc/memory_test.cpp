@@ -43,11 +43,18 @@ std::size_t resident_mib() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) >> 20;  // arm64 has pages of up to 64 KiB
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_at_rest_gives_back_what_a_burst_took) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  BOOST_TEST_MESSAGE("skipped: sanitizers have an allocator of their own");
-#else
-  Cluster cluster(2);
+/// Waits until what has been taken since `before` has been given back for the most part.
+void check_given_back(std::size_t before) {
+  const std::size_t after = resident_mib();
+  BOOST_TEST_MESSAGE("resident memory: " << before << " MiB before, " << after << " MiB after the burst");
+  if (after < before + 32) return;  // this allocator keeps nothing
+  const auto has_fallen = [&] { return resident_mib() < after - (after - before) / 8; };
+  BOOST_TEST(Cluster::eventually(has_fallen, 60s), resident_mib() << " MiB are resident still");
+  BOOST_TEST_MESSAGE("and " << resident_mib() << " MiB at rest");
+}
+
+/// A burst of calls whose memory is given back at rest.
+void make_burst(Cluster& cluster) {
   const std::vector<std::string> lines(2000, std::string(200, 'x'));
   std::vector<std::string> kept;  // one line of each result, so that the freed memory is fragmented
   const std::size_t before = resident_mib();
@@ -56,12 +63,32 @@ BOOST_AUTO_TEST_CASE(a_worker_at_rest_gives_back_what_a_burst_took) {
     for (int i = 0; i < 10 * kTogether; ++i) calls.push_back(rpc_async<&same>(cluster[0], 1, lines));
     for (const auto& call : calls) kept.push_back(call.wait().back());
   }
-  const std::size_t after = resident_mib();
-  BOOST_TEST_MESSAGE("resident memory: " << before << " MiB before, " << after << " MiB after the burst");
-  if (after < before + 32) return;  // this allocator keeps nothing
-  const auto has_fallen = [&] { return resident_mib() < after - (after - before) / 8; };
-  BOOST_TEST(Cluster::eventually(has_fallen, 60s), resident_mib() << " MiB are resident still");
-  BOOST_TEST_MESSAGE("and " << resident_mib() << " MiB at rest");
+  check_given_back(before);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_at_rest_gives_back_what_a_burst_took) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  BOOST_TEST_MESSAGE("skipped: sanitizers have an allocator of their own");
+#else
+  Cluster cluster(2);
+  make_burst(cluster);
+#endif
+}
+
+int number() { return 7; }
+
+BOOST_AUTO_TEST_CASE(released_references_give_memory_back) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  BOOST_TEST_MESSAGE("skipped: sanitizers have an allocator of their own");
+#else
+  Cluster cluster(2);
+  const std::size_t before = resident_mib();
+  std::vector<RRef<int> > references;
+  for (int i = 0; i < 70'000; ++i) references.push_back(remote<&number>(cluster[0], 1));
+  for (const auto& reference : references) reference.to_here();
+  make_burst(cluster);  // what the calls above have left is given back with what it leaves
+  references.clear();
+  check_given_back(before);
 #endif
 }
 
