@@ -15,7 +15,7 @@ namespace tendril::bench {
 class Server {
  public:
   /// CPUs as pin_to's. `prepare` is given each of the two agents before the first call, in its own process.
-  /// `options`: of both agents, but for their names and ranks; ranks from 2 up have no process.
+  /// `options`: of both agents, except their names and ranks; ranks from 2 up have no process.
   Server(
       Transport transport, int client_cpu, int server_cpu,
       const std::function<void(rpc::Agent&)>& prepare = [](rpc::Agent&) {},

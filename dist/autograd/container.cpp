@@ -307,7 +307,7 @@ void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr&
 }
 
 /// Undoes the margin of kUnheardOf contexts that `peer_lost` declared released: the peer lives, and releases the
-/// contexts itself that this worker has not heard of yet. A series whose floor has risen since stays as it is.
+/// contexts itself that this worker has not heard of yet. A series whose floor has risen since is not changed.
 void Container::peer_returned(const rpc::WorkerInfo& peer) noexcept {
   const std::lock_guard lock(mutex_);
   for (auto& [series, released] : released_) {

@@ -43,7 +43,7 @@ struct StageResult;
 /// Identifies a batch. The driver is the worker whose Pipeline runs the batch; it numbers its batches in order.
 struct BatchId {
   rpc::WorkerId driver = -1;
-  uint64_t generation = 0;  ///< the driver's (Agent::generation): higher after it has been started anew
+  uint64_t generation = 0;  ///< the driver's (Agent::generation), which rises when the driver is restarted
   uint64_t number = 0;
 
   auto operator<=>(const BatchId&) const = default;

@@ -65,7 +65,7 @@ void RRefTable::say(Session& session, ControlRecord record, bool urgent) {
   session.urgent |= urgent;
 }
 
-/// Says which creations belonged to earlier sessions. The peer says so in turn.
+/// Sends `creations_from`: earlier creations went to earlier sessions. The peer answers with its own.
 void RRefTable::say_own_creations(Session& session) {
   const auto last = last_rref_.find(session.peer.id);
   session.own_creations.reset();

@@ -68,11 +68,12 @@ struct RRefTable::Session {
   Clock::time_point lazy_at = Clock::time_point::max();  // when it leaves at the latest
   std::unordered_set<ForkId> held;                       // the peer's forks of this worker's objects
   std::size_t asked = 0;                                 // users here whose forks the peer has not decided
-  uint64_t first_creation = 1;   // the peer's creations before this one belonged to earlier sessions
-  CallFilter creations;          // which of the peer's creations have come
-  bool follows = false;          // another session with this incarnation, whose creations the peer has not yet excluded
-  bool asked_creations = false;  // it has been made to
-  std::optional<uint64_t> own_creations;  // what is still to be said before all else: our creations from this one on
+  uint64_t first_creation = 1;  // the peer's creations before this one belonged to earlier sessions
+  CallFilter creations;         // which of the peer's creations have come
+  bool follows = false;  // an earlier session had the same incarnation, and the peer has not sent creations_from yet
+  bool asked_creations = false;  // the peer has been asked for creations_from
+  std::optional<uint64_t>
+      own_creations;  // still to be sent, before any other record: the first creation of this session
   std::map<TransferKey, Transfer> transfers;  // messages to the peer
   std::unordered_set<uint64_t> cancelled;     // the peer's calls, still served here
   std::deque<uint64_t> recent_replies;        // calls whose replies with references have been taken

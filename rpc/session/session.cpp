@@ -23,7 +23,7 @@ std::string seconds(Clock::duration time) {
   return text.str();
 }
 
-/// About what the references that these control records are about have taken: as much each as a request.
+/// An estimate of the memory that these control records are about: as much for each record as for a request.
 std::size_t memory_of(const Bytes& control) {
   constexpr std::size_t kRecordBytes = 64;
   return control.size() / kRecordBytes * kRequestOverhead;

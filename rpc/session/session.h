@@ -106,8 +106,9 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void not_sent_again(Link& link, uint64_t call_id, std::exception_ptr why) override;
 
  private:
-  /// While one lives that is true, the end of the session is not over: no other session with the peer begins, so that
-  /// what the listener is told meanwhile concerns this one. False: it is over.
+  /// A scope in which this session calls the listener. No other session with the peer begins before all such scopes
+  /// have ended, so that the listener takes the calls to be about this session. False: this session is over; do not
+  /// call.
   class Told {
    public:
     explicit Told(Session& session) noexcept;
@@ -160,7 +161,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   CallsServed served_;
   JobSource requests_;
   std::atomic<bool> said_goodbye_{false};
-  std::atomic<uint32_t> tellers_{1};  // those that are Told, and the session itself until all have been told of its end
+  std::atomic<uint32_t> tellers_{1};  // scopes of class Told, plus one until the end of the session has been reported
   int unanswered_pings_ = 0;          // the leader's, as `last_ping_`
   Clock::time_point last_ping_{};
 };

@@ -134,7 +134,7 @@ void Session::answer(Message&& reply) {
   std::optional<Told> told;
   try {
     if (!reply.references.empty() && agent_->listener) {
-      if (!told.emplace(*this)) return;  // nobody waits for it any more
+      if (!told.emplace(*this)) return;  // the session is over, and with it the call
       agent_->listener->on_send(peer_, reply);
       forked = true;
     }

@@ -43,7 +43,7 @@ std::size_t resident_mib() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) >> 20;  // arm64 has pages of up to 64 KiB
 }
 
-/// Waits until what has been taken since `before` has been given back for the most part.
+/// Waits until the resident memory has fallen by an eighth of its growth since `before`.
 void check_given_back(std::size_t before) {
   const std::size_t after = resident_mib();
   BOOST_TEST_MESSAGE("resident memory: " << before << " MiB before, " << after << " MiB after the burst");
@@ -53,7 +53,7 @@ void check_given_back(std::size_t before) {
   BOOST_TEST_MESSAGE("and " << resident_mib() << " MiB at rest");
 }
 
-/// A burst of calls whose memory is given back at rest.
+/// Makes a burst of calls, and waits until the idle worker has returned its memory to the system.
 void make_burst(Cluster& cluster) {
   const std::vector<std::string> lines(2000, std::string(200, 'x'));
   std::vector<std::string> kept;  // one line of each result, so that the freed memory is fragmented
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(released_references_give_memory_back) {
   std::vector<RRef<int> > references;
   for (int i = 0; i < 70'000; ++i) references.push_back(remote<&number>(cluster[0], 1));
   for (const auto& reference : references) reference.to_here();
-  make_burst(cluster);  // what the calls above have left is given back with what it leaves
+  make_burst(cluster);  // after which the memory of the calls above has been returned, too
   references.clear();
   check_given_back(before);
 #endif

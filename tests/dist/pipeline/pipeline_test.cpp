@@ -413,7 +413,7 @@ BOOST_AUTO_TEST_CASE(cancel_ignores_batches_of_other_drivers) {
   const std::vector<rpc::RRef<Stage>> stages{make_stage<Held<0>>(group[0], 1, 3, 5, uint64_t{1}),
                                              make_loss_stage<Plain, &mean_square>(group[0], 2, 5, 4, uint64_t{2})};
   Pipeline model(group[0], stages, gpipe(2, 2), {.timeout = 20s});
-  // Another worker has run many more batches. Their numbers say nothing about those of `model`.
+  // Another worker has run many more batches. Their numbers are unrelated to those of `model`.
   const BatchId of_another_driver{.driver = 2, .generation = 1, .number = 1 << 20};
   const Held<0>::Hold first(1);
   auto trained = std::async(std::launch::async, [&] {

@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(creation_lost_with_an_earlier_session_is_not_waited_for) {
   s.settle(false);
   s.connect(0, 1);
   s.settle(false);
-  BOOST_TEST(s.network.empty());  // whoever has nothing to say says nothing
+  BOOST_TEST(s.network.empty());  // a new session sends no record by itself
   s.network.push_back(late);
   s.settle(false);
   BOOST_TEST(s.parked == 0);
