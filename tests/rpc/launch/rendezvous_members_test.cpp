@@ -1,4 +1,5 @@
 // Members of a group that come and go, as rank 0 sees them.
+#include "tendril/rpc/launch/gathering.h"
 #include "tests/rpc/launch/rendezvous_scene.h"
 
 BOOST_AUTO_TEST_SUITE(rendezvous_members)
@@ -306,6 +307,36 @@ BOOST_AUTO_TEST_CASE(many_that_leave_at_once_cost_few_messages) {
   std::size_t messages = 0;
   for (const auto& [session, all] : scene.sent) messages += all.size();
   BOOST_TEST(messages <= static_cast<std::size_t>(n + 2));
+}
+
+BOOST_AUTO_TEST_CASE(shutdown_of_a_thousand_workers_takes_few_bytes) {
+  constexpr int kWorkers = 1000;
+  RendezvousServer server(kWorkers, "w0", 1);
+  const Clock::time_point now = Clock::time_point() + std::chrono::hours(1);
+  const auto say = [&](WorkerId rank, const RendezvousMessage& message) {
+    server.received(rank, static_cast<uint64_t>(rank) + 1, message, now);
+  };
+  // What a worker says at the end of its calls (drain_test): it is connected with rank 0 alone.
+  const auto meet = [&](const std::string& phase, const std::string& contribution) {
+    for (WorkerId rank = 0; rank < kWorkers; ++rank)
+      say(rank, {.kind = Kind::contribute, .question = 1, .text = phase, .epoch = 1, .parts = {contribution}});
+    std::size_t answers = 0, bytes = 0;
+    for (const auto& action : server.take_actions()) ++answers, bytes += action.bytes.size();
+    BOOST_TEST(answers == static_cast<std::size_t>(kWorkers));
+    return bytes;
+  };
+  for (WorkerId rank = kWorkers - 1; rank >= 0; --rank) {
+    const WorkerInfo who{"w" + std::to_string(rank), rank};
+    if (rank > 0) {
+      BOOST_REQUIRE(!server.admit(who, kWorkers));
+      server.connected(who, static_cast<uint64_t>(rank) + 1, now);
+    }
+    say(rank, {.kind = Kind::join, .parts = {who.name}});
+  }
+  BOOST_TEST(server.take_actions().size() == static_cast<std::size_t>(kWorkers));
+  meet(tendril::rpc::phases::kJoined, "");
+  BOOST_TEST(meet(tendril::rpc::phases::kShutdown, "") < std::size_t{256} << 10);
+  BOOST_TEST(meet(tendril::rpc::phases::kCallsFinished, "1000 1000 + 0 999") < std::size_t{32} << 20);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
