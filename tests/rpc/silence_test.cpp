@@ -36,6 +36,9 @@ BOOST_AUTO_TEST_CASE(idle_group_notices_stopped_worker) {
   BOOST_TEST(workers[1].line() == "w1 holds an object for others");
   for (const std::size_t rank : {0, 1, 2}) BOOST_TEST(workers[rank].line() == "w" + std::to_string(rank) + " is idle");
   workers[2].signal(SIGSTOP);
+  const std::string meets = workers[1].line();
+  BOOST_TEST(contains(meets, "w1 meets: PeerLostError"), meets);
+  BOOST_TEST(contains(meets, "worker 'w2' (rank 2) is gone"), meets);
   for (const std::size_t rank : {0, 1})
     BOOST_TEST(workers[rank].line() == "w" + std::to_string(rank) + " sees w2 lost");
   BOOST_TEST(workers[1].line() == "w1 holds nothing for others");

@@ -135,6 +135,17 @@ BOOST_AUTO_TEST_CASE(idle_group_notices_unplugged_host) {
     BOOST_TEST(contains(said, line), said);
 }
 
+BOOST_AUTO_TEST_CASE(shutdown_names_unplugged_worker) {
+  const KeyFile key;
+  const std::string said = run("10.7.0.1", four_times(key.path), "shutdown_in_partition", "60");
+  if (said.empty()) return;
+  for (const char* who : {"w0", "w1", "w2", "w3"}) {
+    const std::string line = said.substr(said.find(std::string(who) + " leaves: "));
+    BOOST_TEST(contains(line.substr(0, line.find('\n')), who == std::string("w1") ? "rank 0 is gone" : "'w1'"), said);
+    BOOST_TEST(contains(said, std::string(who) + ": no error\n"), said);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(hosts_reconnect_after_partial_partition) {
   const KeyFile key;
   const std::string said = run("10.7.0.1", four_times(key.path), "partial_partition", "60", "node2 from node3");

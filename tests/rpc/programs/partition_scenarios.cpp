@@ -93,7 +93,7 @@ rpc::RRef<Pinned> pinned;  // to an object of another worker
 void hold() { pinned = rpc::remote<Pinned>("w1"); }
 int held_by_others() { return static_cast<int>(rpc::RRefContext::of(*rpc::default_agent())->counters().forks); }
 
-/// No worker calls another. Each prints the losses that it hears of: first w2, then rank 0.
+/// No worker calls another, but w1 waits in a barrier. Each prints the losses that it hears of: first w2, then rank 0.
 void idle(const std::string& name) {
   const rpc::AgentOptions agent{.ping_interval = 1s, .liveness_timeout = 8s, .grace_period = 1s};
   rpc::init_rpc(name, {.init_timeout = 60s, .agent = agent});
@@ -104,6 +104,7 @@ void idle(const std::string& name) {
     say(std::string("w1 holds ") + (holds ? "an object" : "nothing") + " for others");
   }
   say(name + " is idle");
+  if (name == "w1") say("w1 meets: " + outcome_of([] { rpc::barrier(60s); }));
   const rpc::GroupView view = rpc::wait_for_change(1, 60s);
   say(name + " sees w2 " + (view.members.at(2).state == rpc::MemberState::lost ? "lost" : "in another state"));
   if (name == "w1") {
@@ -138,6 +139,14 @@ void idle_partition(const std::string& name) {
   give_sign("done." + std::to_string(self));
   for (int other = 0; other < 4; ++other) await_sign("done." + std::to_string(other));
   rpc::shutdown({.graceful = false});
+}
+
+/// All shut down while w1 is cut off.
+void shutdown_in_partition(const std::string& name) {
+  const int self = join_and_cut(name, 3s);
+  say(name + " leaves: " + outcome_of([] { rpc::shutdown({.timeout = 60s}); }));
+  give_sign("done." + std::to_string(self));
+  for (int other = 0; other < 4; ++other) await_sign("done." + std::to_string(other));
 }
 
 int number() { return 7; }
@@ -237,6 +246,7 @@ int run(const std::string& name) {
   if (name == "short_partition") return by_hand(short_partition);
   if (name == "long_partition") return by_hand(long_partition);
   if (name == "idle_partition") return by_hand(idle_partition);
+  if (name == "shutdown_in_partition") return by_hand(shutdown_in_partition);
   if (name == "partial_partition") return by_hand(partial_partition);
   if (name == "stopped_and_continued") return by_hand(stopped_and_continued);
   if (name == "leave_without_rank_0") return by_hand(leave_without_rank_0);
