@@ -51,14 +51,16 @@ while read -r from to; do
     dead=$((dead + 1))
   fi
 done <"$list.links"
-grep -o '`[a-z_0-9]*/[a-z_0-9]*`' docs/failures.md | tr -d '`' | sort -u >"$list.links"
-while read -r test; do
-  file=$(grep -rlE "_TEST_CASE\(${test#*/}[,)]" --include='*.cpp' tests | head -1)
-  if [ -z "$file" ] || ! grep -qE "_TEST_SUITE\((${test%/*})[,)]" "$file"; then
-    echo "docs/failures.md: no such test: $test"
-    dead=$((dead + 1))
-  fi
-done <"$list.links"
-[ -s "$list.links" ] || { echo "docs/failures.md names no test"; exit 1; }
+if [ -f docs/failures.md ]; then
+  # shellcheck disable=SC2016
+  grep -o '`[a-z_0-9]*/[a-z_0-9]*`' docs/failures.md | tr -d '`' | sort -u >"$list.links"
+  while read -r test; do
+    file=$(grep -rlE "_TEST_CASE\(${test#*/}[,)]" --include='*.cpp' tests 2>/dev/null | head -1)
+    if [ -z "$file" ] || ! grep -qE "_TEST_SUITE\(${test%/*}[,)]" "$file"; then
+      echo "docs/failures.md: no such test: $test"
+      dead=$((dead + 1))
+    fi
+  done <"$list.links"
+fi
 echo "$number links in $(wc -l <"$list") pages, $dead dead"
 [ "$dead" -eq 0 ]
