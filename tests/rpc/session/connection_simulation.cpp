@@ -11,7 +11,7 @@ void Network::step() {
   } else if (what < 75) {
     deliver_somewhere();
   } else if (what < 85) {
-    const bool longer_than_first_dials = partitioned_ && faults_.stalls && chance(8);
+    const bool longer_than_first_dials = partitioned_ && faults_.stalls && chance(3);
     now_ += std::chrono::milliseconds(longer_than_first_dials ? 21'000
                                                               : random_() % (faults_.cuts && chance(20) ? 4000 : 20));
     timers();
