@@ -395,7 +395,7 @@ BOOST_AUTO_TEST_CASE(stalled_connection_is_replaced_before_loss) {
 }
 
 BOOST_AUTO_TEST_CASE(silent_peer_is_lost_after_liveness_timeout) {
-  ThroughProxy net(60s, {}, 500ms);
+  ThroughProxy net(60s, {}, 2s);
   run_program(net, 0);
   net.proxy->hold(true);
   BOOST_CHECK_EXCEPTION(call(*net.a, 1, numbered(100), {.timeout = 60s}).wait(), PeerLostError, [](const auto& e) {
