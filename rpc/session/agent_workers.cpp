@@ -90,8 +90,8 @@ void Agent::Impl::add_unconnected(const Hello& theirs, const Agent::Endpoint& en
   if (link.terms.session > 1) {
     for (const auto& hook : hooks) hook->peer_returned(theirs.worker);
   }
-  add_peer(theirs.worker, theirs.incarnation, std::make_shared<detail::SocketLink>(loop, std::move(link)),
-           theirs.devices, {.endpoint = endpoint});
+  add_peer(theirs.worker, theirs.incarnation, std::make_shared<detail::SocketLink>(loop, link), theirs.devices,
+           {.endpoint = endpoint});
 }
 
 void Agent::Impl::note_worker(const WorkerInfo& worker) {
