@@ -95,7 +95,7 @@ void print_overdue(Transport transport, int client_cpu, int server_cpu, int coun
       call.wait();
     } catch (const rpc::TimeoutError&) {
       ++overdue;
-    } catch (const rpc::RpcError&) {  // it counts as what it is: not overdue
+    } catch (const rpc::RpcError&) {  // failed, but not overdue
     }
   }
   std::printf(

@@ -10,8 +10,8 @@
 namespace tendril::rpc {
 
 namespace {
-// Before a session begins that follows one without a connection.
-constexpr std::chrono::milliseconds kShortestPause{50}, kLongestPause{10'000};
+// Before a session begins that follows one without a connection; doubled after each such session.
+constexpr std::chrono::milliseconds kShortestPause{100}, kLongestPause{10'000};
 }  // namespace
 
 void Agent::Impl::check_rank(WorkerId peer, const char* what) const {
@@ -194,7 +194,7 @@ void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session,
   ended.unreached = session->link() && session->link()->gauges().begun ? 0 : ended.unreached + 1;
   ended.from = Clock::now();
   if (ended.unreached > 0) {
-    ended.from += std::min(kShortestPause * (1 << std::min(ended.unreached, 10)), kLongestPause);
+    ended.from += std::min(kShortestPause * (1 << std::min(ended.unreached - 1, 7)), kLongestPause);
   }
   if (!session->is_self()) ending_[static_cast<std::size_t>(session->peer().id)] = session.get();
 }

@@ -316,7 +316,7 @@ BOOST_AUTO_TEST_CASE(shutdown_of_a_thousand_workers_takes_few_bytes) {
   const auto say = [&](WorkerId rank, const RendezvousMessage& message) {
     server.received(rank, static_cast<uint64_t>(rank) + 1, message, now);
   };
-  // What a worker says at the end of its calls (drain_test): it is connected with rank 0 alone.
+  // The contribution is that of a worker with few connections (drain_test).
   const auto meet = [&](const std::string& phase, const std::string& contribution) {
     for (WorkerId rank = 0; rank < kWorkers; ++rank)
       say(rank, {.kind = Kind::contribute, .question = 1, .text = phase, .epoch = 1, .parts = {contribution}});
