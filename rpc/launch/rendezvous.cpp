@@ -37,7 +37,9 @@ bool RendezvousServer::all_told() const noexcept {
   return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.told; });
 }
 
-bool RendezvousServer::awaits(WorkerId rank) const { return complete() && !failed() && roster_.alive(rank); }
+bool RendezvousServer::awaits(WorkerId rank) const {
+  return !failed() && (complete() ? roster_.alive(rank) : slots_.at(static_cast<std::size_t>(rank)).connected);
+}
 
 void RendezvousServer::note_refused(const std::string& why) {
   if (complete() || failed()) return;
@@ -219,14 +221,14 @@ void RendezvousServer::tell_changes(Clock::time_point now, WorkerId but_for) {
     if (to != but_for && roster_.alive(to) && slot(to).connected) actions_.push_back({to, bytes});
 }
 
-void RendezvousServer::closed(WorkerId rank, uint64_t incarnation, Clock::time_point now) {
+void RendezvousServer::closed(WorkerId rank, uint64_t incarnation, Clock::time_point now, const std::string& why) {
   Slot& its = slot(rank);
   if (!its.connected || its.incarnation != incarnation) return;
   its.connected = false;
   if (failed()) {
     its.told = true;         // there is nobody left to tell
   } else if (!complete()) {  // it may be started again
-    its = {};
+    its = {.lost = why};
     roster_.forget(rank);
   } else if (roster_.at(rank).incarnation == incarnation) {
     gone(rank, MemberState::lost, {}, now);
@@ -276,6 +278,9 @@ void RendezvousServer::refuse(WorkerId rank, GroupFailure kind, const std::strin
 std::string RendezvousServer::describe_missing() const {
   std::string text = roster_.list([&](WorkerId rank) { return !roster_.alive(rank); });
   text += " (of world size " + std::to_string(roster_.world_size()) + ")";
+  std::string separator = "; lost: ";
+  for (const Slot& slot : slots_)
+    if (!slot.lost.empty()) text += std::exchange(separator, ", ") + slot.lost;
   for (std::size_t i = 0; i < refusals_.size(); ++i) text += (i == 0 ? "; refused: " : "; ") + refusals_[i];
   return text;
 }

@@ -45,7 +45,8 @@ class RendezvousServer {
   std::optional<Refusal> admit(const WorkerInfo& who, int world_size);
   void connected(const WorkerInfo& who, uint64_t incarnation, Clock::time_point now);  ///< admitted, and has a session
   void received(WorkerId from, uint64_t incarnation, const RendezvousMessage& message, Clock::time_point now);
-  void closed(WorkerId from, uint64_t incarnation, Clock::time_point now);  ///< its session has ended
+  /// Its session has ended, for the reason `why`.
+  void closed(WorkerId from, uint64_t incarnation, Clock::time_point now, const std::string& why = {});
   void on_timer(Clock::time_point now);
   /// Somebody was refused; named where workers are missing.
   void note_refused(const std::string& why);
@@ -56,17 +57,18 @@ class RendezvousServer {
   Clock::time_point deadline() const;  ///< when `on_timer` has something to do
   std::vector<Action> take_actions();  ///< what is to be sent now, in order
 
-  bool awaits(WorkerId rank) const;  ///< a sign of life: it is a member of a group that has met
+  bool awaits(WorkerId rank) const;  ///< a sign of life: it is a member, or waits for the others to join
   bool complete() const noexcept { return roster_.epoch() > 0; }  ///< all have joined
   bool failed() const noexcept { return failure_.has_value(); }
   bool all_told() const noexcept;        ///< of a failure: no rank is left that does not know
-  std::string describe_missing() const;  ///< who has not joined, and who was refused
+  std::string describe_missing() const;  ///< the ranks that have not joined, the workers lost, and those refused
   const Roster& roster() const noexcept { return roster_; }
 
  private:
   /// A rank's session, of whatever incarnation.
   struct Slot {
     bool connected = false, told = false;
+    std::string lost;  // before all had joined: the worker that had this rank, and why its session ended
     uint64_t incarnation = 0;
     Clock::time_point deadline = Clock::time_point::max();  // until when it waits for the others to join,
     std::chrono::milliseconds patience{0};                  // which was so long when it began

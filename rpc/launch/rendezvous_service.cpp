@@ -138,7 +138,7 @@ void RendezvousService::log_cut_off() {
 }
 
 void RendezvousService::lost(const Loss& loss) {
-  server_.closed(loss.peer.id, loss.incarnation, Clock::now());
+  server_.closed(loss.peer.id, loss.incarnation, Clock::now(), loss.why);
   act();
 }
 

@@ -21,8 +21,8 @@ void check_spawned(const std::string& scenario) {
   BOOST_TEST(process.wait().code == 0);
 }
 
-/// Three workers, of which w1 is killed; what w0 says.
-void check_loss(const std::string& scenario) {
+/// Checks what w0 prints when w1, one of three workers, has killed or stopped itself.
+void check_loss(const std::string& scenario, bool killed = true) {
   const test::ReservedPort port;
   std::vector<Process> workers;
   for (int rank = 0; rank < 3; ++rank) {
@@ -35,7 +35,7 @@ void check_loss(const std::string& scenario) {
   BOOST_TEST(error.find("worker 'w1'") != std::string::npos, error);
   for (const char* const expected : {"in time", "goes on", "clean"}) BOOST_TEST(workers[0].line() == expected);
   BOOST_TEST(workers[0].line() == "done");
-  BOOST_TEST(workers[1].wait().signal == SIGKILL);
+  if (killed) BOOST_TEST(workers[1].wait().signal == SIGKILL);
   BOOST_TEST(workers[0].wait().code == 0);
   BOOST_TEST(workers[2].wait().code == 0);
 }
@@ -116,6 +116,8 @@ BOOST_AUTO_TEST_CASE(a_worker_killed_in_forward_is_an_error_of_the_call_and_the_
 BOOST_AUTO_TEST_CASE(a_worker_killed_in_backward_is_an_error_of_the_backward_and_the_context_is_usable) {
   check_loss("killed_in_backward");
 }
+
+BOOST_AUTO_TEST_CASE(worker_stopped_in_backward_is_lost) { check_loss("stopped_in_backward", false); }
 
 BOOST_AUTO_TEST_CASE(so_it_is_if_the_worker_was_called_by_another) { check_loss("killed_in_backward_two_hops_away"); }
 

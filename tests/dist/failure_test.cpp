@@ -88,6 +88,20 @@ BOOST_AUTO_TEST_CASE(an_error_three_workers_away_names_its_worker_and_ends_the_s
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({4, 4}));
 }
 
+BOOST_AUTO_TEST_CASE(backward_ends_though_worker_is_busy) {
+  const Context context(group[0]);
+  const Tensor root = rpc::rpc_sync<&watched>(group[0], 1, x).sum();
+  std::promise<void> release;
+  in_backward() = [released = release.get_future().share()] { released.wait(); };
+  BOOST_CHECK_EXCEPTION(backward(context, {root}, {.retain_graph = true, .timeout = 200ms}), rpc::TimeoutError,
+                        says("not done in time"));
+  release.set_value();
+  BOOST_TEST(Cluster::eventually([&] { return group.counters(1).passes == 0; }));
+  in_backward() = nullptr;
+  backward(context, {root}, {.timeout = 60s});
+  BOOST_TEST(get_gradients(context).contains(x));
+}
+
 BOOST_AUTO_TEST_CASE(an_error_of_the_roots_own_graph_is_thrown_as_it_is) {
   const Context context(group[0]);
   const Tensor root = watched(rpc::rpc_sync<&twice>(group[0], 1, x)).sum();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
@@ -144,16 +145,48 @@ BOOST_AUTO_TEST_CASE(a_killed_rank_0_ends_the_others_wait) {
   for (const std::size_t rank : {1, 2}) BOOST_TEST(contains(workers[rank].line(), "rank 0 is gone"));
 }
 
-BOOST_AUTO_TEST_CASE(killed_rank_0_fails_init_rpc) {
-  const test::ReservedPort port;
-  Process rank_0 = member("member", 0, 3, port, {"TENDRIL_LOG=info"});
-  Process rank_1 = member("member", 1, 3, port);
+/// Ranks 0 and 1 of a group of three, connected with each other. Rank 2 never comes.
+std::array<Process, 2> two_of_three(const std::string& scenario, const test::ReservedPort& port) {
+  std::array<Process, 2> workers{member(scenario, 0, 3, port, {"TENDRIL_LOG=info"}), member(scenario, 1, 3, port)};
   for (std::string line; !contains(line, "is connected with worker 'w1'");) {
-    line = rank_0.line();
+    line = workers[0].line();
     BOOST_REQUIRE(!line.empty());
   }
-  rank_0.signal(SIGKILL);
-  BOOST_TEST(contains(rank_1.line(), "rank 0 is gone"));
+  return workers;
+}
+
+BOOST_AUTO_TEST_CASE(killed_rank_0_fails_init_rpc) {
+  const test::ReservedPort port;
+  std::array<Process, 2> workers = two_of_three("member", port);
+  workers[0].signal(SIGKILL);
+  BOOST_TEST(contains(workers[1].line(), "rank 0 is gone"));
+}
+
+BOOST_AUTO_TEST_CASE(killed_worker_fails_init_rpc) {
+  const test::ReservedPort port;
+  std::array<Process, 2> workers = two_of_three("join", port);
+  workers[1].signal(SIGKILL);
+  const std::string said = workers[0].rest();
+  BOOST_TEST(contains(said,
+                      "w0: TimeoutError: init_rpc ('w0', rank 0): after 10 s these workers have not joined: "
+                      "rank 1, rank 2 (of world size 3); lost: worker 'w1' (rank 1): connection lost"));
+}
+
+BOOST_AUTO_TEST_CASE(stopped_worker_fails_init_rpc) {
+  for (const std::size_t stopped : {0u, 1u}) {
+    const test::ReservedPort port;
+    std::array<Process, 2> workers = two_of_three("join", port);
+    workers[stopped].signal(SIGSTOP);
+    const std::string said = workers[1 - stopped].rest();
+    if (stopped == 0) {
+      BOOST_TEST(contains(said, "w1: PeerLostError"));
+      BOOST_TEST(contains(said, "rank 0 is gone: worker 'w0' (rank 0): it has given no sign of life"));
+    } else {
+      BOOST_TEST(contains(said,
+                          "w0: TimeoutError: init_rpc ('w0', rank 0): after 10 s these workers have not joined: "
+                          "rank 1, rank 2 (of world size 3); lost: worker 'w1' (rank 1): it has given no sign"));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_killed_worker_is_started_anew_and_all_go_on) {

@@ -1,6 +1,7 @@
 // What several workers do with a tensor of each, and what each of them hears when one does something else, or nothing.
 #include <atomic>
 #include <cmath>
+#include <future>
 #include <latch>
 #include <mutex>
 
@@ -392,6 +393,12 @@ void check_that_w2_is_lost(const std::vector<std::string>& said) {
 
 int answer_nothing() { return 0; }
 
+std::promise<void>& busy() {
+  static std::promise<void> promise;
+  return promise;
+}
+void be_busy() { busy().get_future().wait(); }
+
 BOOST_AUTO_TEST_CASE(a_member_that_falls_silent_before_it_joins_is_missed_by_a_group_without_a_deadline) {
   const WithOneThatHangs workers;
   const rpc_test::LetGo let_go{workers.hang};
@@ -422,6 +429,20 @@ BOOST_AUTO_TEST_CASE(a_member_that_falls_silent_is_missed_by_those_who_wait_for_
       return false;
     });
   }));
+}
+
+BOOST_AUTO_TEST_CASE(member_whose_handlers_are_busy_takes_part) {
+  const Group group(2, {.num_worker_threads = 1});
+  const rpc::Future<void> handler = rpc::rpc_async<&be_busy>(group[0], 1);
+  at_all(2, [&](int rank) {
+    ProcessGroup members(group[rank], names(2));
+    const Tensor x = ones({1000});
+    members.all_reduce(x);
+    check(x.to_vector<double>() == std::vector<double>(1000, 2));
+  });
+  BOOST_TEST(!handler.done());
+  busy().set_value();
+  handler.wait();
 }
 
 BOOST_AUTO_TEST_CASE(the_root_of_a_broadcast_hears_that_nobody_took_it) {

@@ -21,6 +21,7 @@
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/spawn.h"
 #include "tendril/tensor/creation.h"
+#include "tests/rpc/scenario.h"
 #include "tests/wait_until.h"
 
 namespace rpc = tendril::rpc;
@@ -30,16 +31,7 @@ using namespace std::chrono_literals;
 
 namespace dist_scenarios {
 
-/// One write, so that the lines of several processes do not mix.
-void say(const std::string& line) {
-  const std::string text = line + "\n";
-  if (::write(1, text.data(), text.size()) < 0) std::abort();
-}
-
-std::string name_of(int rank) {
-  std::string name("w");
-  return name.append(std::to_string(rank));
-}
+using namespace scenario;
 
 void check(bool good, const char* what) {
   if (!good) throw std::logic_error(std::string("wrong: ") + what);
@@ -109,22 +101,28 @@ Tensor dies_at_once(const Tensor& x) {
   ::raise(SIGKILL);
   return x;
 }
-Tensor dies_in_backward(const Tensor& x) {
+template <int Signal>
+Tensor raises_in_backward(const Tensor& x) {
   Tensor y = x * 2;
   autograd::register_hook(y, [](const Tensor&) -> Tensor {
-    ::raise(SIGKILL);
+    ::raise(Signal);
     return {};
   });
   return y;
 }
 Tensor by_way_of_2(const Tensor& x) { return rpc::rpc_sync<&twice>("w2", x) + rpc::rpc_sync<&twice>("w2", x * 3); }
-Tensor by_way_of_1(const Tensor& x) { return rpc::rpc_sync<&dies_in_backward>("w1", x); }
+Tensor by_way_of_1(const Tensor& x) { return rpc::rpc_sync<&raises_in_backward<SIGKILL>>("w1", x); }
 bool is_clean() { return nothing_left(); }
+
+/// Notices after three seconds that a worker is silent.
+void join(const std::string& name) {
+  rpc::init_rpc(name, {.agent = {.ping_interval = 200ms, .liveness_timeout = 3s, .grace_period = 3s}});
+}
 
 template <auto Deadly>
 void lose_a_worker() {
   const int rank = std::atoi(std::getenv("RANK"));
-  rpc::init_rpc(name_of(rank));
+  join(name_of(rank));
   if (rank == 0) {
     const Tensor x = tensor({1., 2.}, {.requires_grad = true});
     {
@@ -219,6 +217,34 @@ void stop_a_member() {
   }
 }
 
+/// On the hosts of hosts.sh: w1 is cut off. The backward of w0 that needs it and the collective of all fail.
+void unplug_a_member(const std::string& name) {
+  join(name);
+  const int self = rpc::get_worker_info().id;
+  dist::ProcessGroup group({"w0", "w1", "w2", "w3"});
+  const Tensor x = tensor({1., 2.}, {.requires_grad = true});
+  const dist::autograd::Context context;
+  const Tensor loss = rpc::rpc_sync<&twice>("w1", x).sum();
+  group.barrier();
+  give_sign("met." + std::to_string(self));
+  if (self == 0) {  // only when all have passed the barrier
+    for (int other = 0; other < 4; ++other) await_sign("met." + std::to_string(other));
+    give_sign("cut");
+  }
+  await_sign("is_cut");
+  if (self == 0) say(name + " backward: " + outcome_of([&] { dist::autograd::backward(context, {loss}); }));
+  say(name + " reduces: " + outcome_of([&] { group.all_reduce(ones({1000}), {}, {.timeout = 100s}); }));
+  if (self != 1) {
+    dist::ProcessGroup rest({"w0", "w2", "w3"});
+    const Tensor y = ones({3});
+    rest.all_reduce(y);
+    check(y.to_vector<double>() == std::vector<double>({3, 3, 3}), "the sum");
+  }
+  give_sign("done." + std::to_string(self));
+  for (int other = 0; other < 4; ++other) await_sign("done." + std::to_string(other));
+  rpc::shutdown({.graceful = false});
+}
+
 }  // namespace dist_scenarios
 using namespace dist_scenarios;
 
@@ -227,6 +253,7 @@ int main(int argc, char** argv) {
   if (device && std::string(device) == "cuda") set_default_device({DeviceType::cuda, 0});
   rpc::worker_main(argc, argv);
   const std::string name = argc > 1 ? argv[1] : "";
+  if (name == "unplugged") return by_hand(unplug_a_member);
   const int iterations = argc > 2 ? std::atoi(argv[2]) : 3;
   try {
     if (name == "smart") {
@@ -242,7 +269,9 @@ int main(int argc, char** argv) {
     } else if (name == "killed_in_forward") {
       lose_a_worker<&dies_at_once>();
     } else if (name == "killed_in_backward") {
-      lose_a_worker<&dies_in_backward>();
+      lose_a_worker<&raises_in_backward<SIGKILL>>();
+    } else if (name == "stopped_in_backward") {
+      lose_a_worker<&raises_in_backward<SIGSTOP>>();
     } else if (name == "killed_in_backward_two_hops_away") {
       lose_a_worker<&by_way_of_1>();
     } else {

@@ -1,63 +1,20 @@
 // Groups over several hosts, which are namespaces of this one (hosts.sh); skipped where there can be none.
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <boost/test/unit_test.hpp>
 #include <string>
 
-#include "tendril/rpc/shared_key.h"
-#include "tests/rpc/error_text.h"
-#include "tests/rpc/process.h"
-#include "tests/skip.h"
+#include "tests/contains.h"
+#include "tests/rpc/hosts.h"
 
 BOOST_AUTO_TEST_SUITE(several_hosts)
 
-using namespace std::chrono_literals;
 using tendril::test::contains;
-using tendril::test::Process;
+using tendril::test::KeyFile;
 
-/// A file with a new key.
-struct KeyFile {
-  KeyFile() {
-    const int file = ::mkstemp(path);  // mode 0600
-    const tendril::rpc::SharedKey key = tendril::rpc::SharedKey::random();
-    BOOST_REQUIRE(::write(file, key.bytes().data(), key.bytes().size()) == 32);
-    ::close(file);
-  }
-  ~KeyFile() { ::unlink(path); }
-  KeyFile(const KeyFile&) = delete;
-  KeyFile& operator=(const KeyFile&) = delete;
-
-  char path[40] = "/tmp/tendril_key_test_XXXXXX";
-};
-
-std::string program_of(const std::string& scenario) {
-  return contains(scenario, "partition") ? "partition_scenarios" : "group_scenarios";
-}
-
-/// What four workers on three hosts say; "" where there are no namespaces here.
+/// Returns the output of four workers on three hosts, or "" if this machine does not allow namespaces.
 std::string run(const std::string& master, const std::string& keys, const std::string& scenario = "member",
                 const std::string& partition = "", const std::string& cut_off = "node2") {
-  const std::string script = TENDRIL_TEST_DATA "/../hosts.sh",
-                    program = TENDRIL_TEST_PROGRAMS "/" + program_of(scenario);
-  Process hosts(
-      {"/bin/bash", script, master, keys, program, scenario},
-      {"HOSTS_PARTITION=" + partition, "HOSTS_CUT=" + cut_off, "HOSTS_BRIDGE=" TENDRIL_TEST_PROGRAMS "/lossy_bridge"});
-  std::string said = hosts.rest(150s);
-  if (hosts.wait().code == 77) {
-    tendril::testing::skip_suite("this machine lets users make no network namespaces");
-    return "";
-  }
-  if (contains(said, "network: no delay and no loss")) {
-    BOOST_TEST_MESSAGE("delay and loss skipped: neither netem nor packet sockets here");
-  } else if (contains(said, "network: by bridge")) {  // which counts
-    BOOST_TEST(contains(said, " frames passed, "), said);
-    BOOST_TEST(contains(said, " frames passed, 0 lost") == partition.empty(), said);
-    BOOST_TEST(contains(said, " lost, 0 cut off") == (partition.empty() || cut_off != "node2"), said);
-  } else {
-    BOOST_TEST(contains(said, "network: by netem"), said);
-  }
-  return said;
+  const std::string program = contains(scenario, "partition") ? "/partition_scenarios" : "/group_scenarios";
+  return tendril::test::run_on_hosts({TENDRIL_TEST_PROGRAMS + program, scenario}, {master, keys, partition, cut_off});
 }
 
 std::string four_times(const std::string& key) { return key + "," + key + "," + key + "," + key; }
@@ -123,6 +80,22 @@ BOOST_AUTO_TEST_CASE(a_partition_that_heals_too_late_fails_the_calls_and_the_gro
     BOOST_TEST(contains(said, name + " calls others: no error\n"), said);
   }
   BOOST_TEST(contains(said.substr(said.find("w0 meets: ")), "w1"), said);
+}
+
+BOOST_AUTO_TEST_CASE(unplugged_worker_fails_init_rpc) {
+  const KeyFile key;
+  const std::string said = run("10.7.0.1", four_times(key.path), "joining_partition", "60");
+  if (said.empty()) return;
+  for (const char* line : {"w0 joins: TimeoutError: ", "w1 joins: PeerLostError", "w2 joins: TimeoutError: ",
+                           "w0: no error\n", "w1: no error\n", "w2: no error\n", "w3: no error\n"})
+    BOOST_TEST(contains(said, line), said);
+  for (const char* who : {"w0", "w2"}) {
+    const std::string line = said.substr(said.find(std::string(who) + " joins: "));
+    BOOST_TEST(contains(line.substr(0, line.find('\n')),
+                        "have not joined: rank 1, rank 3 (of world size 4); lost: worker 'w1' (rank 1): it has given "
+                        "no sign of life"),
+               said);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(idle_group_notices_unplugged_host) {

@@ -134,6 +134,12 @@ void member(const std::string& name) {
   rpc::shutdown({.timeout = 20s});
 }
 
+/// Notices after three seconds that a worker is silent.
+void join(const std::string& name) {
+  const rpc::AgentOptions agent{.ping_interval = 200ms, .liveness_timeout = 3s, .grace_period = 3s};
+  rpc::init_rpc(name, {.init_timeout = 10s, .agent = agent});
+}
+
 /// Rank 0 never leaves.
 void wait_for_rank_0(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 20s});
@@ -374,6 +380,7 @@ int run(const std::string& name) {
   if (name == "call_and_wait") return report([] { rpc::spawn<&call_and_wait>(3); });
   if (name == "forget_shutdown") return report([] { rpc::spawn<&forget_shutdown>(3); });
   if (name == "member") return by_hand(member);
+  if (name == "join") return by_hand(join);
   if (name == "wait_for_rank_0") return by_hand(wait_for_rank_0);
   if (name == "lose_a_peer") return by_hand(lose_a_peer);
   if (name == "serve_in_shutdown") return by_hand(serve_in_shutdown);

@@ -52,6 +52,38 @@ int join_and_cut(
   return self;
 }
 
+/// Forwards this process's standard error, and creates the file `sign_name` when a line contains `text`.
+void give_sign_once_noted(const std::string& sign_name, const std::string& text) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) std::abort();
+  const int output = ::fcntl(2, F_DUPFD_CLOEXEC, 3);
+  ::dup2(ends[1], 2);
+  std::thread([=] {
+    std::string said;
+    for (char byte = 0; ::read(ends[0], &byte, 1) == 1;) {
+      if (::write(output, &byte, 1) < 0) return;
+      said += byte;
+      if (byte != '\n') continue;
+      if (said.find(text) != std::string::npos) give_sign(sign_name);
+      said.clear();
+    }
+  }).detach();
+}
+
+/// w1 is cut off while all wait for w3, which does not come until the others' init_rpc has failed.
+void joining_partition(const std::string& name) {
+  if (name == "w0") {
+    ::setenv("TENDRIL_LOG", "info", 1);
+    give_sign_once_noted("cut", "is connected with worker 'w1'");
+  }
+  if (name != "w3") {
+    const rpc::AgentOptions agent{.ping_interval = 200ms, .liveness_timeout = 3s, .grace_period = 3s};
+    say(name + " joins: " + outcome_of([&] { rpc::init_rpc(name, {.init_timeout = 12s, .agent = agent}); }));
+    give_sign("failed." + name);
+  }
+  for (const char* one : {"failed.w0", "failed.w1", "failed.w2"}) await_sign(one);
+}
+
 /// w1 is cut off for a while, and closes its connections except those to rank 0: no call is lost, and none runs twice.
 void short_partition(const std::string& name) {
   const int self = join_and_cut(name, 60s);
@@ -162,24 +194,6 @@ std::string call_until_answered(int other, int self) {
   return answered ? outcome : "lost for good";
 }
 
-/// Forwards this process's standard error, and creates the file `sign_name` when a line contains `text`.
-void give_sign_once_noted(const std::string& sign_name, const std::string& text) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) std::abort();
-  const int output = ::fcntl(2, F_DUPFD_CLOEXEC, 3);
-  ::dup2(ends[1], 2);
-  std::thread([=] {
-    std::string said;
-    for (char byte = 0; ::read(ends[0], &byte, 1) == 1;) {
-      if (::write(output, &byte, 1) < 0) return;
-      said += byte;
-      if (byte != '\n') continue;
-      if (said.find(text) != std::string::npos) give_sign(sign_name);
-      said.clear();
-    }
-  }).detach();
-}
-
 /// w1 and w2 lose each other while rank 0 reaches both, and rank 0 logs it; after the partition they call each other.
 void partial_partition(const std::string& name) {
   if (name == "w0") give_sign_once_noted("noted", "has lost worker 'w2' (rank 2), but rank 0 reaches both");
@@ -245,6 +259,7 @@ void leave_without_rank_0(const std::string& name) {
 int run(const std::string& name) {
   if (name == "short_partition") return by_hand(short_partition);
   if (name == "long_partition") return by_hand(long_partition);
+  if (name == "joining_partition") return by_hand(joining_partition);
   if (name == "idle_partition") return by_hand(idle_partition);
   if (name == "shutdown_in_partition") return by_hand(shutdown_in_partition);
   if (name == "partial_partition") return by_hand(partial_partition);
