@@ -127,8 +127,9 @@ class Group {
   /// Returns when every worker has called it; in the same order everywhere. Throws TimeoutError naming who is missing,
   /// and PeerLostError naming who has died, left or been started anew since it was called (or is not alive at all).
   /// Whoever waits in it is told; the group goes on: the next barrier of workers that are alive succeeds. Without rank
-  /// 0 there are none. Threads of one worker that are in barriers of the same workers take turns, whatever their
-  /// timeouts. A timeout of 0 is none; throws UsageError for a negative one, and once `shutdown` was called here.
+  /// 0 there are none. If several threads of a worker call it for the same workers, they take turns; the wait for a
+  /// turn counts towards the timeout. A timeout of 0 is none; throws UsageError for a negative one, and once `shutdown`
+  /// was called here.
   void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
   /// The same of some workers, this one among them; in the same order at them. Those of different workers do not
   /// disturb each other. Throws UsageError for names that no worker has, and where this worker's is missing.

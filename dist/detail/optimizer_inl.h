@@ -54,30 +54,34 @@ DistributedOptimizer<O>::DistributedOptimizer(OfGroups, rpc::Agent& agent, const
   }
   TENDRIL_CHECK(!by_rank.empty(), name(), ": groups: got none, expected at least one");
   const detail::Unrecorded scope;
-  std::vector<std::exception_ptr> not_asked;  // one that is not connected, say: the others are asked all the same
+  std::vector<std::exception_ptr> errors;  // of an unconnected owner, for example: the others are asked all the same
   for (auto& [rank, of_owner] : by_rank) {
     owners_.push_back(of_owner.first);
-    not_asked.emplace_back();
+    errors.emplace_back();
     try {
       const auto& owned = of_owner.second;
       if (!owned[0].params[0].is_owner()) {
         owners_.back().there = rpc::remote<Local>(agent, owners_.back().worker, owned, options.hogwild);
       }
     } catch (...) {
-      not_asked.back() = std::current_exception();
+      errors.back() = std::current_exception();
+    }
+  }
+  for (std::size_t i = 0; i < owners_.size(); ++i) {  // while the others make theirs
+    const auto& owned = by_rank.at(owners_[i].worker.id).second;
+    if (!owned[0].params[0].is_owner()) continue;
+    try {
+      owners_[i].here = std::make_shared<Local>(owned, options.hogwild, container_->census());
+    } catch (...) {
+      errors[i] = std::current_exception();
     }
   }
   std::vector<OptimizerError::Failure> failures;
   for (std::size_t i = 0; i < owners_.size(); ++i) {
     Owner& owner = owners_[i];
     try {
-      if (not_asked[i]) std::rethrow_exception(not_asked[i]);
-      const auto& owned = by_rank.at(owner.worker.id).second;
-      if (owned[0].params[0].is_owner()) {
-        owner.here = std::make_shared<Local>(owned, options.hogwild, container_->census());
-      } else {
-        owner.there.state_pointer()->settled().wait();
-      }
+      if (errors[i]) std::rethrow_exception(errors[i]);
+      if (!owner.here) owner.there.state_pointer()->settled().wait();
     } catch (...) {
       failures.push_back({owner.worker, detail::reason_of(std::current_exception())});
     }

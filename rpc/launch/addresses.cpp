@@ -3,8 +3,8 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/udp.hpp>
 #include <cstring>
 #include <memory>
@@ -13,6 +13,7 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/transport/sockets.h"
+#include "tendril/rpc/transport/unique_fd.h"
 
 namespace tendril::rpc::detail {
 
@@ -116,13 +117,9 @@ IpAddress interface_address(const std::string& name) {
 
 /// Only to those can a socket be bound.
 bool is_of_this_host(const IpAddress& address) {
-  asio::io_context io;
-  boost::system::error_code error;
-  asio::ip::udp::socket socket(io);
   const asio::ip::udp::endpoint endpoint(address, 0);
-  socket.open(endpoint.protocol(), error);
-  if (!error) socket.bind(endpoint, error);
-  return !error;
+  const UniqueFd socket(::socket(endpoint.protocol().family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return socket && ::bind(socket.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0;
 }
 
 }  // namespace tendril::rpc::detail

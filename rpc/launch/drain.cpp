@@ -50,25 +50,22 @@ Traffic wait_until_idle(const Agent& agent, Gathering& group, Clock::time_point 
 }
 
 /// The numbers of requests sent and received; then, whichever list is shorter, the connected ranks after a '+' or the
-/// others after a '-'. Every worker receives the text of every worker, so it must be short.
+/// others after a '-', as ranks and ranges such as 3-17. Every worker receives the text of every worker, so it must be
+/// short.
 std::string write(const Traffic& traffic, WorkerId world_size) {
   std::ostringstream text;
   text.imbue(std::locale::classic());  // whatever the program's locale puts between digits
   text << traffic.requests_sent << ' ' << traffic.requests_received;
   const std::vector<WorkerId>& apart = traffic.not_connected;
-  if (apart.size() <= static_cast<std::size_t>(world_size) / 2) {
-    text << " -";
-    for (const WorkerId rank : apart) text << ' ' << rank;
-    return text.str();
-  }
-  text << " +";
-  auto next = apart.begin();
-  for (WorkerId rank = 0; rank < world_size; ++rank) {
-    if (next != apart.end() && *next == rank) {
-      ++next;
-    } else {
-      text << ' ' << rank;
-    }
+  const bool few_apart = apart.size() <= static_cast<std::size_t>(world_size) / 2;
+  std::vector<bool> listed(static_cast<std::size_t>(world_size), !few_apart);
+  for (const WorkerId rank : apart) listed[static_cast<std::size_t>(rank)] = few_apart;
+  text << (few_apart ? " -" : " +");
+  for (auto first = std::find(listed.begin(), listed.end(), true); first != listed.end();) {
+    const auto end = std::find(first, listed.end(), false);
+    text << ' ' << first - listed.begin();
+    if (end - first > 1) text << '-' << end - listed.begin() - 1;
+    first = std::find(end, listed.end(), true);
   }
   return text.str();
 }
@@ -88,8 +85,10 @@ Said parse(const std::string& text, std::size_t world_size) {
   bool good = in && (sign == '+' || sign == '-');
   said.connected.assign(world_size, sign == '-');
   for (std::size_t rank = 0; good && in >> rank;) {
-    good = rank < world_size;
-    if (good) said.connected[rank] = sign == '+';
+    std::size_t last = rank;
+    if (!in.eof() && in.peek() == '-') in.ignore() >> last;
+    good = in && rank <= last && last < world_size;
+    for (; good && rank <= last; ++rank) said.connected[rank] = sign == '+';
   }
   if (!good || !in.eof()) throw MessageError("rendezvous: a malformed count of calls");
   return said;

@@ -1,9 +1,8 @@
 #include "tendril/rpc/launch/enquiry.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
+#include <cerrno>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -13,6 +12,8 @@
 #include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/handshake_stream.h"
 #include "tendril/rpc/session/proof.h"
+#include "tendril/rpc/transport/sockets.h"
+#include "tendril/rpc/transport/unique_fd.h"
 #include "tendril/rpc/wire/hello.h"
 
 namespace tendril::rpc::detail {
@@ -125,8 +126,10 @@ class Attempt {
   }
 
   void connect() {
-    tcp::socket socket(io_, address_.protocol());
-    ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+    UniqueFd made = new_socket(address_.protocol().family());
+    if (!made) throw TryAgain{std::system_category().message(errno)};
+    tcp::socket socket(io_, address_.protocol(), made.get());
+    made.release();
     try {
       run(
           [&](auto done) {

@@ -32,10 +32,43 @@ Membership::Welcome Membership::join(std::string introduction, std::chrono::mill
   return {answer.epoch, std::move(answer.members)};
 }
 
+class Membership::Turn {
+ public:
+  Turn(Membership& of, const std::string& phase, const std::vector<WorkerId>& ranks, Clock::time_point deadline)
+      : of_(of), ranks_(ranks) {
+    std::unique_lock lock(of_.mutex_);
+    const auto is_free = [&] { return of_.failure_ || !of_.gathering_.contains(ranks_); };
+    waited_ = !is_free();
+    if (deadline == Clock::time_point::max()) {
+      of_.turn_ended_.wait(lock, is_free);
+    } else if (!of_.turn_ended_.wait_until(lock, deadline, is_free)) {
+      throw TimeoutError("'" + phase + "': another thread's call for the same workers has not ended in time");
+    }
+    if (of_.failure_) std::rethrow_exception(of_.failure_);
+    of_.gathering_.insert(ranks_);
+  }
+  ~Turn() {
+    {
+      const std::lock_guard lock(of_.mutex_);
+      of_.gathering_.erase(ranks_);
+    }
+    of_.turn_ended_.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  bool waited() const noexcept { return waited_; }
+
+ private:
+  Membership& of_;
+  const std::vector<WorkerId> ranks_;
+  bool waited_ = false;
+};
+
 std::vector<std::string> Membership::gather(const std::string& phase, std::string contribution,
                                             std::chrono::milliseconds timeout, const Who& who) {
-  const auto turn = turn_of(who.ranks);
-  const std::lock_guard one_at_a_time(*turn);
+  const Clock::time_point deadline = timeout > 0ms ? deadline_after(timeout) : Clock::time_point::max();
+  const Turn turn(*this, phase, who.ranks, deadline);
+  if (turn.waited()) timeout = left_until(deadline);
   RendezvousMessage message{.kind = RendezvousKind::contribute,
                             .text = phase,
                             .timeout_ms = static_cast<uint64_t>(timeout.count()),
@@ -53,14 +86,6 @@ std::vector<std::string> Membership::gather(const std::string& phase, std::strin
   if (answer.parts.size() != expected)
     throw MessageError("rendezvous: an answer that does not belong to '" + phase + "'");
   return std::move(answer.parts);
-}
-
-std::shared_ptr<std::mutex> Membership::turn_of(const std::vector<WorkerId>& ranks) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(turns_, [](const auto& one) { return one.second.expired(); });
-  auto turn = turns_[ranks].lock();
-  if (!turn) turns_[ranks] = turn = std::make_shared<std::mutex>();
-  return turn;
 }
 
 RendezvousMessage Membership::ask(RendezvousMessage message, const std::string& doing) {
@@ -246,6 +271,7 @@ void Membership::end(std::exception_ptr failure) {
     if (failure_) return;
     failure_ = std::move(failure);
     waiting.swap(watchers_);
+    turn_ended_.notify_all();
     for (const auto& [number, question] : asked_) waiting.push_back(question->answered);
   }
   for (const auto& one : waiting) one->try_set_value();

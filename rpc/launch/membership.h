@@ -1,12 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -87,7 +89,8 @@ class Membership {
 
   RendezvousMessage ask(RendezvousMessage question, const std::string& doing);
   void welcomed(const RendezvousMessage& message);
-  std::shared_ptr<std::mutex> turn_of(const std::vector<WorkerId>& ranks);
+  /// Waits until no other thread gathers the same ranks. Throws TimeoutError.
+  class Turn;
 
   const Ref<Loop> loop_;
   const std::function<void(const RendezvousMessage&)> tell_;
@@ -100,7 +103,8 @@ class Membership {
   mutable std::mutex mutex_;
   std::map<uint32_t, std::shared_ptr<Question>> asked_;  // by their numbers
   uint32_t last_question_ = 0;
-  std::map<std::vector<WorkerId>, std::weak_ptr<std::mutex>> turns_;
+  std::set<std::vector<WorkerId>> gathering_;  // the ranks of each gathering in progress here
+  std::condition_variable turn_ended_;
   GroupView view_;
   std::vector<Ref<FutureState<void>>> watchers_;
   std::exception_ptr failure_;  // of the group, once this worker has heard of it

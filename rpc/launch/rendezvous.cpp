@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMaxRefusals = 8;  // that are remembered: anybody may be refused, as often as he likes
+constexpr std::size_t kMaxRefusals = 8;  // of refused workers, and of lost ones, that an error names
 constexpr auto kBetweenNews = 20ms;      // changes that nobody waits for are told together
 
 }  // namespace
@@ -278,9 +278,12 @@ void RendezvousServer::refuse(WorkerId rank, GroupFailure kind, const std::strin
 std::string RendezvousServer::describe_missing() const {
   std::string text = roster_.list([&](WorkerId rank) { return !roster_.alive(rank); });
   text += " (of world size " + std::to_string(roster_.world_size()) + ")";
-  std::string separator = "; lost: ";
-  for (const Slot& slot : slots_)
-    if (!slot.lost.empty()) text += std::exchange(separator, ", ") + slot.lost;
+  std::size_t lost = 0;
+  for (const Slot& slot : slots_) {
+    if (slot.lost.empty() || ++lost > kMaxRefusals) continue;
+    text += (lost == 1 ? "; lost: " : ", ") + slot.lost;
+  }
+  if (lost > kMaxRefusals) text += ", " + std::to_string(lost - kMaxRefusals) + " more";
   for (std::size_t i = 0; i < refusals_.size(); ++i) text += (i == 0 ? "; refused: " : "; ") + refusals_[i];
   return text;
 }

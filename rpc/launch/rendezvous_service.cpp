@@ -15,7 +15,8 @@ using namespace std::chrono_literals;
 
 namespace {
 constexpr auto kTellTime = 2s;
-}
+constexpr std::size_t kMaxCutOff = 64;  // a partition between two halves of a group may report half of all pairs
+}  // namespace
 
 RendezvousService::RendezvousService(const std::shared_ptr<Agent::Impl>& agent)
     : agent_(agent),
@@ -102,6 +103,7 @@ void RendezvousService::note_cut_off(WorkerId by, WorkerId peer, const std::stri
   if (!agent) return;
   const AgentOptions& options = agent->options;
   const Roster& roster = server_.roster();
+  if (cut_off_.size() >= kMaxCutOff) return;
   const bool first = cut_off_.empty();
   cut_off_.emplace(std::pair(by, peer),
                    CutOff{.why = why,

@@ -5,10 +5,13 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <exception>
 #include <future>
 #include <mutex>
+#include <string>
 #include <thread>
 
+#include "tendril/rpc/observe/log.h"
 #include "tendril/tensor/detail/signal_mask.h"
 
 namespace tendril::rpc::detail {
@@ -33,7 +36,14 @@ Observer::Observer() : state_(std::make_shared<State>()) {
   const tendril::detail::SignalMask mask;
   state_->thread = std::thread([state = state_] {
     pthread_setname_np(pthread_self(), "rpc-observer");
-    state->io.run();
+    for (;;) {
+      try {
+        state->io.run();
+        break;
+      } catch (const std::exception& e) {  // of one handler: the others continue
+        log(LogLevel::error, "rpc", std::string("rpc: metrics or status: ") + e.what());
+      }
+    }
     state->ended.set_value();
   });
 }

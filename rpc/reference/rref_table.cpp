@@ -56,7 +56,8 @@ RRefTable::Session* RRefTable::session_of(WorkerId worker, uint64_t incarnation)
 }
 
 void RRefTable::say(Session& session, ControlRecord record, bool urgent) {
-  if (session.outbox.empty()) dirty_.push_back(session.peer.id);
+  const bool is_full = session.outbox.size() + 2 >= ControlChannel::kMaxRecords;
+  if (session.outbox.empty() || urgent || is_full) dirty_.push_back(session.peer.id);
   if (session.own_creations) {
     session.outbox.push_back({.kind = ControlRecord::creations_from, .call_id = *session.own_creations});
     session.own_creations.reset();
@@ -72,27 +73,38 @@ void RRefTable::say_own_creations(Session& session) {
   say(session, {.kind = ControlRecord::creations_from, .call_id = last == last_rref_.end() ? 1 : last->second + 1});
 }
 
+/// Sends the records that cannot wait, and those that have waited long enough. Looks only at sessions with new records
+/// and at those whose time has come, however many others have records that wait.
 void RRefTable::collect(Effects& effects) {
-  if (dirty_.empty()) return;
+  if (dirty_.empty() && lazy_.empty()) return;
   const Clock::time_point now = options_.clock();
-  std::erase_if(dirty_, [&](WorkerId worker) {
-    Session* session = session_of(worker);
-    if (!session || session->outbox.empty()) return true;
-    if (!session->urgent && session->outbox.size() < ControlChannel::kMaxRecords) {
-      if (session->lazy_at == Clock::time_point::max()) session->lazy_at = now + options_.lazy_delay;
-      if (now < session->lazy_at) return false;
+  for (const WorkerId worker : dirty_) {
+    Session* const session = session_of(worker);
+    if (!session || session->outbox.empty()) continue;
+    if (session->urgent || session->outbox.size() >= ControlChannel::kMaxRecords) {
+      flush(*session, now, effects);
+    } else if (session->lazy_at == Clock::time_point::max()) {
+      session->lazy_at = now + options_.lazy_delay;
+      lazy_.emplace_back(session->lazy_at, worker);
     }
-    auto first = session->outbox.begin();
-    while (first != session->outbox.end()) {
-      const auto count = std::min<std::ptrdiff_t>(session->outbox.end() - first, ControlChannel::kMaxRecords);
-      effects.batches.emplace_back(worker, session->channel.send({first, first + count}, now));
-      first += count;
-    }
-    session->outbox.clear();
-    session->urgent = false;
-    session->lazy_at = Clock::time_point::max();
-    return true;
-  });
+  }
+  dirty_.clear();
+  for (; !lazy_.empty() && lazy_.front().first <= now; lazy_.pop_front()) {
+    Session* const session = session_of(lazy_.front().second);
+    if (session && session->lazy_at == lazy_.front().first) flush(*session, now, effects);
+  }
+}
+
+void RRefTable::flush(Session& session, Clock::time_point now, Effects& effects) {
+  auto first = session.outbox.begin();
+  while (first != session.outbox.end()) {
+    const auto count = std::min<std::ptrdiff_t>(session.outbox.end() - first, ControlChannel::kMaxRecords);
+    effects.batches.emplace_back(session.peer.id, session.channel.send({first, first + count}, now));
+    first += count;
+  }
+  session.outbox.clear();
+  session.urgent = false;
+  session.lazy_at = Clock::time_point::max();
 }
 
 void RRefTable::perform(Effects effects) noexcept {
@@ -308,6 +320,7 @@ void RRefTable::close() noexcept {
     forks_.clear();
     awaited_.clear();
     dirty_.clear();
+    lazy_.clear();
   }
   std::unique_lock lock(mutex_);
   host_left_.wait(lock, [this] { return host_calls_ == 0; });

@@ -12,6 +12,7 @@
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "tendril/rpc/metrics.h"
@@ -113,6 +114,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   Session* session_of(WorkerId worker, uint64_t incarnation) noexcept;
   void say(Session& session, ControlRecord record, bool urgent = true);
   void collect(Effects& effects);
+  void flush(Session& session, Clock::time_point now, Effects& effects);
   void perform(Effects effects) noexcept;
   void apply(Session& from, const ControlRecord& record, std::optional<RequestStatus> status, Effects& effects);
   void decided(std::vector<std::shared_ptr<Arrival>>& waiting, const std::exception_ptr& error, Effects& effects);
@@ -165,7 +167,9 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   std::unordered_map<WorkerId, uint64_t> last_rref_;  // by owner: creations are numbered for each owner apart
   std::unordered_map<WorkerId, uint64_t> lost_;       // by peer: the incarnation with which the last session ended
   std::unordered_map<WorkerId, std::unique_ptr<Session>> sessions_;
-  std::vector<WorkerId> dirty_;  // sessions with records to send
+  std::vector<WorkerId> dirty_;  // sessions with new records to send
+  // Sessions whose records may wait, in the order of their times; also former times, of sessions that have sent since.
+  std::deque<std::pair<Clock::time_point, WorkerId>> lazy_;
   std::unordered_map<RRefId, std::unique_ptr<Owned>> owned_;
   std::unordered_set<RRefId> awaited_;  // of these: mentioned, but not created yet
   std::unordered_map<ForkId, LiveFork> forks_;

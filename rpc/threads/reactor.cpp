@@ -167,8 +167,8 @@ bool Reactor::run_next() {
     guarded([&] { posted->run(); });
     return true;
   }
-  if (io_due_) {
-    io_due_ = true;  // also after one that throws
+  if (io_due_ && io_handlers_ < kMostIoHandlers) {  // then links come first: strangers may keep Asio busy
+    ++io_handlers_;
     guarded([&] { io_due_ = io_.poll_one() > 0; });
     return io_due_;
   }
@@ -193,6 +193,8 @@ bool Reactor::tell(Watched& watched, uint32_t events) noexcept try { return watc
 }
 
 void Reactor::look(int timeout_ms) {
+  io_handlers_ = 0;
+  if (io_due_) timeout_ms = 0;
   if (timeout_ms != 0) {
     sleeping_.store(true);
     if (has_posted_.load() || interrupted_.load()) timeout_ms = 0;

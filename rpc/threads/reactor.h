@@ -98,6 +98,7 @@ class Reactor {
 
   static constexpr std::size_t kMaxEvents = 64;
   static constexpr int kMostReadAgain = 16;
+  static constexpr int kMostIoHandlers = 64;
 
   const UniqueFd epoll_, wakeup_;
   boost::asio::io_context io_{1};  // 1: never run by two threads at once
@@ -117,6 +118,7 @@ class Reactor {
   std::vector<std::unique_ptr<Posted>> taken_;  // likewise
   std::size_t next_taken_ = 0;
   bool io_due_ = false;  // Asio may have something to do
+  int io_handlers_ = 0;  // run since the last `look`
   int last_read_ = -1;   // the descriptor of which something was read last
   int read_again_ = 0;   // in a row
 };

@@ -18,6 +18,7 @@
 #include "tendril/rpc/call.h"
 #include "tests/rpc/asleep.h"
 #include "tests/rpc/party.h"
+#include "tests/wait_until.h"
 
 BOOST_AUTO_TEST_SUITE(group)
 
@@ -302,6 +303,29 @@ BOOST_AUTO_TEST_CASE(a_barrier_waits_for_all_and_names_who_is_missing) {
         EXPECT(contains(text_of_error([&] { group.barrier(200ms); }),
                         "these workers have not reached 'barrier': worker 'w0' (rank 0)"));
         told.count_down();
+      })
+      .expect_none();
+}
+
+BOOST_AUTO_TEST_CASE(second_barrier_times_out_behind_first) {
+  const Party party(2);
+  std::latch over(1);
+  party
+      .run([&](int rank) {
+        Group group(name_of(rank), party.options_of(rank));
+        if (rank == 0) {
+          over.wait();
+          return group.barrier();
+        }
+        std::string first;
+        std::thread waits([&] { first = text_of_error([&] { group.barrier(); }); });
+        const std::string expected = "another thread's call for the same workers has not ended in time";
+        EXPECT(tendril::test::holds_within(60s, [&] {  // until `waits` is the one that is first
+          return contains(text_of_error([&] { group.barrier(10ms); }), expected);
+        }));
+        over.count_down();
+        waits.join();
+        EXPECT(first.empty());
       })
       .expect_none();
 }

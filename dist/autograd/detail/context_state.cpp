@@ -20,7 +20,8 @@ ContextState::~ContextState() { census_->contexts.fetch_sub(1, std::memory_order
 void ContextState::add_known(rpc::WorkerId worker) {
   if (worker == worker_of(id_)) return;  // it is the one that releases
   const std::lock_guard lock(mutex_);
-  if (std::find(known_.begin(), known_.end(), worker) == known_.end()) known_.push_back(worker);
+  const auto place = std::lower_bound(known_.begin(), known_.end(), worker);
+  if (place == known_.end() || *place != worker) known_.insert(place, worker);
 }
 
 std::vector<rpc::WorkerId> ContextState::known() const {

@@ -52,15 +52,15 @@ Channel::Channel(std::shared_ptr<Transmitter> transmitter, std::vector<rpc::Work
       members_(std::move(members)),
       rank_(rank),
       name_(name_of_group(members_, tag)),
-      key_(hash_of(members_, tag)) {}
+      key_(hash_of(members_, tag)) {
+  for (const rpc::WorkerInfo& member : members_) ranks_.emplace(member.id, static_cast<int>(ranks_.size()));
+}
 
 rpc::Executor& Channel::executor() const noexcept { return transmitter_->executor(); }
 
 int Channel::rank_of(rpc::WorkerId worker) const noexcept {
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    if (members_[i].id == worker) return static_cast<int>(i);
-  }
-  return -1;
+  const auto found = ranks_.find(worker);
+  return found == ranks_.end() ? -1 : found->second;
 }
 
 // ---- waiting

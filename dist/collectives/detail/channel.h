@@ -110,6 +110,7 @@ class Channel final : public std::enable_shared_from_this<Channel> {
 
   const std::shared_ptr<Transmitter> transmitter_;
   const std::vector<rpc::WorkerInfo> members_;
+  std::map<rpc::WorkerId, int> ranks_;  // by worker
   const int rank_;
   const std::string name_;
   const uint64_t key_;

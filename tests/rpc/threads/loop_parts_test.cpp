@@ -181,6 +181,19 @@ BOOST_AUTO_TEST_CASE(a_leader_is_told_what_can_be_read_and_that_it_has_ended) {
   BOOST_TEST(connected.reader.use_count() == 1);
 }
 
+BOOST_AUTO_TEST_CASE(busy_asio_does_not_starve_links) {
+  Reactor reactor;
+  Connected connected;
+  reactor.watch(connected.here.get(), connected.reader);
+  std::function<void()> again = [&] { boost::asio::post(reactor.io(), again); };
+  again();
+  reactor.io_used();
+  BOOST_TEST(reactor.run_one(soon()));
+  connected.say("text");
+  for (int i = 0; i < 1000 && connected.reader->text.empty(); ++i) reactor.run_one(soon());
+  BOOST_TEST(connected.reader->text == "text");
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_watched_any_more_is_not_told_what_was_noticed_before) {
   Reactor reactor;
   Connected first, second;
