@@ -124,12 +124,13 @@ class Group {
   /// rank 0 is gone, without which there are no more changes, and UsageError once this worker has left.
   GroupView wait_for_change(uint64_t epoch, std::chrono::milliseconds timeout);
 
-  /// Returns when every worker has called it; in the same order everywhere. Throws TimeoutError naming who is missing,
-  /// and PeerLostError naming who has died, left or been started anew since it was called (or is not alive at all).
-  /// Whoever waits in it is told; the group goes on: the next barrier of workers that are alive succeeds. Without rank
-  /// 0 there are none. If several threads of a worker call it for the same workers, they take turns; the wait for a
-  /// turn counts towards the timeout. A timeout of 0 is none; throws UsageError for a negative one, and once `shutdown`
-  /// was called here.
+  /// Returns when every worker has called it. All workers must call barriers in the same order. If several threads of a
+  /// worker call it for the same workers, they take turns; the wait for a turn counts towards the timeout, and a timeout
+  /// of 0 means no limit. Barriers need rank 0.
+  ///
+  /// Throws TimeoutError naming the workers that are missing; PeerLostError naming those that have died, left or been
+  /// started anew since the call, or that are not alive at all; UsageError for a negative timeout or after `shutdown`.
+  /// Then every worker that waits in the barrier gets an error, and the next barrier of live workers succeeds.
   void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
   /// The same of some workers, this one among them; in the same order at them. Those of different workers do not
   /// disturb each other. Throws UsageError for names that no worker has, and where this worker's is missing.
