@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -97,6 +98,16 @@ void Module::check_members() const {
                 "register_module(\"...\", it), or "
                 "leave_out(it)");
   checked_.store(last_member_, std::memory_order_relaxed);
+}
+
+std::string detail::MemberList::next_name(const char*& names) {
+  const auto is_of_name = [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  while (*names == ' ' || *names == ',') ++names;
+  const char* const first = names;
+  while (is_of_name(*names)) ++names;
+  TENDRIL_CHECK(names != first && (*names == ',' || *names == '\0'), "TENDRIL_MEMBERS: got '", first,
+                "', expected names of members");
+  return {first, names - (names - first > 1 && names[-1] == '_' ? 1 : 0)};
 }
 
 void Module::register_parameter(std::string member, Tensor& parameter, std::source_location where) {

@@ -23,21 +23,23 @@ TENDRIL_API_BEGIN
 
 namespace tendril::nn {
 
-/// Base of everything with parameters. A layer is a plain member of its module; the constructor gives each member a
-/// name:
+namespace detail {
+class MemberList;
+}
+
+/// Base of everything with parameters. Layers are plain members, and one line below them registers them:
 ///
 ///     struct Policy : nn::Module {
 ///       nn::Linear affine1{4, 128};
 ///       nn::Dropout dropout{0.6};
 ///       nn::Linear affine2{128, 2};
+///       TENDRIL_MEMBERS(affine1, dropout, affine2)
 ///
-///       Policy() {
-///         register_module("affine1", affine1);
-///         register_module("dropout", dropout);
-///         register_module("affine2", affine2);
-///       }
 ///       Tensor forward(const Tensor& x) const { return affine2(dropout(affine1(x)).relu()).softmax(-1); }
 ///     };
+///
+/// Buffers, members of members, and names other than the members' own are registered in the constructor:
+/// `register_buffer("mean", mean)`, `register_module("fc", head.fc)`.
 ///
 /// `forward` is not virtual: a module takes and returns what it likes. `operator()` of a layer is `call(*this, x)`
 /// (nn/hooks.h): forward, between the hooks if there are any.
@@ -168,6 +170,7 @@ class Module {
 
  private:
   friend struct detail::HooksOf;
+  friend class detail::MemberList;
   template <class T>
   using Members = std::vector<std::pair<std::string, T*>>;
 
@@ -212,6 +215,35 @@ class Movable : public Base {
 /// As to_string.
 std::ostream& operator<<(std::ostream& out, const Module& module);
 
+namespace detail {
+
+/// Registers members under their names when it is constructed: see TENDRIL_MEMBERS.
+class MemberList {
+ public:
+  /// `names` is a list such as "affine1, affine2". Throws Error if a name is not an identifier.
+  template <class... Members>
+  MemberList(Module& module, const char* names, Members&... members) {
+    (add(module, next_name(names), members), ...);
+    module.last_member_ = latest_birth();
+  }
+
+ private:
+  static void add(Module& module, std::string name, Tensor& parameter) {
+    module.register_parameter(std::move(name), parameter);
+  }
+  static void add(Module& module, std::string name, Module& child) { module.register_module(std::move(name), child); }
+  static std::string next_name(const char*& names);  ///< advances `names` past it
+};
+
+}  // namespace detail
+
 }  // namespace tendril::nn
 
 TENDRIL_API_END
+
+/// Registers members of an nn::Module under their own names, without an underscore at the end: tensors as parameters,
+/// modules as submodules. It is placed in the class below the members that it names, and registers them before a
+/// constructor's body runs. A module member that it leaves out is an Error as soon as the module is used, like every
+/// forgotten registration.
+#define TENDRIL_MEMBERS(...) \
+  [[no_unique_address]] ::tendril::nn::detail::MemberList tendril_members_{*this, #__VA_ARGS__, __VA_ARGS__};

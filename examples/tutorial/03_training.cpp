@@ -1,11 +1,11 @@
-// Chapter 3: training. A module holds parameters, a loss says how wrong it is, an optimizer follows the gradient.
+// Chapter 3: training. A module holds parameters, a loss measures the error, and an optimizer reduces it.
 #include <tendril/tendril.h>
 
 #include <cstdio>
 
 using namespace tendril;
 
-// Two spirals, one a class, which no straight line can separate.
+// Two spirals, one per class, which no straight line can separate.
 std::pair<Tensor, Tensor> spirals(std::int64_t count) {
   const Tensor t = rand({count}).sqrt() * 10;
   const Tensor side = randint(0, 2, {count});
@@ -16,15 +16,11 @@ std::pair<Tensor, Tensor> spirals(std::int64_t count) {
 
 class Net : public nn::Module {
  public:
-  Net() {
-    register_module("hidden", hidden_);
-    register_module("more", more_);
-    register_module("out", out_);
-  }
   Tensor forward(const Tensor& x) const { return out_(tanh(more_(tanh(hidden_(x))))); }
 
  private:
   nn::Linear hidden_{2, 32}, more_{32, 32}, out_{32, 2};
+  TENDRIL_MEMBERS(hidden_, more_, out_)
 };
 
 double accuracy(const Net& net, const Tensor& x, const Tensor& labels) {
@@ -52,7 +48,7 @@ int main() {
       std::printf("epoch %2d  loss %.4f  accuracy on new points %.3f\n", epoch,
                   total / static_cast<double>(loader.size()), accuracy(net, test_x, test_labels));
   }
-  // Saved for another day, or for PyTorch: safetensors.torch.load_file reads it.
+  // PyTorch can read this file with safetensors.torch.load_file.
   save_safetensors(net.state_dict(), "spirals.safetensors");
   Net loaded;
   loaded.load_state_dict(load_safetensors("spirals.safetensors"));

@@ -1,5 +1,5 @@
 // Chapter 7: a parameter server. One worker holds the parameters; two trainers fetch them, compute gradients from their
-// own data, and send these back.
+// own data, and send the gradients to the server.
 #include <tendril/tendril.h>
 
 #include <cstdio>
@@ -10,17 +10,14 @@ using namespace tendril;
 
 class Net : public nn::Module {
  public:
-  Net() {
-    register_module("hidden", hidden_);
-    register_module("out", out_);
-  }
   Tensor forward(const Tensor& x) const { return out_(tanh(hidden_(x))); }
 
  private:
   nn::Linear hidden_{2, 16}, out_{16, 1};
+  TENDRIL_MEMBERS(hidden_, out_)
 };
 
-// Its methods run on the server, each call on a thread of a pool: hence the mutex.
+// The methods run on the server's thread pool, possibly concurrently: hence the mutex.
 class Server {
  public:
   std::vector<Tensor> pull() {
@@ -44,7 +41,7 @@ class Server {
   std::int64_t steps_ = 0;
 };
 
-// One server for all who ask: each trainer gets a reference to it.
+// Returns a reference to the only server.
 rpc::RRef<Server> the_server() {
   static const rpc::RRef<Server> server(std::make_shared<Server>());
   return server;
@@ -59,11 +56,11 @@ double train(int rank) {
   for (int step = 0; step < 1000; ++step) {
     const auto fresh = server.rpc_sync<&Server::pull>();
     for (std::size_t i = 0; i < mine.size(); ++i) mine[i].detach().copy_(fresh[i]);  // detached: not recorded
-    const Tensor x = rand({64, 2}) * 2 - 1;  // two numbers, whose product is to be learnt
+    const Tensor x = rand({64, 2}) * 2 - 1;  // the network learns the product of two numbers
     const Tensor y = (x.select(1, 0) * x.select(1, 1)).unsqueeze(1);
     const Tensor error = mse_loss(net.forward(x), y);
     server.rpc_sync<&Server::push>(autograd::grad({error}, mine));
-    loss += 0.05 * (error.item<double>() - loss);  // smoothed: gradients of older parameters make it jump
+    loss += 0.05 * (error.item<double>() - loss);  // smoothed, because stale gradients make it noisy
   }
   return loss;
 }
@@ -71,7 +68,7 @@ double train(int rank) {
 void run(int rank) {
   rpc::init_rpc(rank == 0 ? "server" : "trainer" + std::to_string(rank));
   if (rank > 0) std::printf("trainer%d ends with a loss %s 0.01\n", rank, train(rank) < 0.01 ? "below" : "above");
-  rpc::shutdown();  // the server serves here until both are done
+  rpc::shutdown();  // the server runs here until both trainers have finished
 }
 
 int main(int argc, char** argv) { rpc::launch<&run>(argc, argv, {.world_size = 3}); }

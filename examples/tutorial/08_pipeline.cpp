@@ -1,4 +1,4 @@
-// Chapter 8: a pipeline. A network cut in two, a half on each of two workers; micro-batches keep both busy at once.
+// Chapter 8: a pipeline. Each of two workers holds half of a network; micro-batches keep both busy at the same time.
 #include <tendril/tendril.h>
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 using namespace tendril;
 
-// Half of a deep network.
+// One half of a deep network.
 class Stage : public nn::Module {
  public:
   Stage(std::int64_t in, std::int64_t out) {
@@ -15,14 +15,14 @@ class Stage : public nn::Module {
       layers_.emplace<nn::ReLU>();
     }
     layers_.emplace<nn::Linear>(256, out);
-    register_module("layers", layers_);
   }
-  // The argument may still be on its way to this worker, or being computed by another: to_here waits for it.
+  // The other worker may still be computing or sending the argument: to_here waits for it.
   Tensor forward(const rpc::RRef<Tensor>& x) { return layers_.forward(x.to_here()); }
   std::vector<rpc::RRef<Tensor>> parameter_rrefs() const { return dist::parameter_rrefs(*this); }
 
  private:
   nn::Sequential layers_;
+  TENDRIL_MEMBERS(layers_)
 };
 
 struct Pipeline {
@@ -31,7 +31,7 @@ struct Pipeline {
   Tensor forward(const Tensor& batch, std::int64_t micro_batches) const {
     std::vector<rpc::Future<Tensor>> outputs;
     for (const Tensor& x : batch.chunk(micro_batches)) {
-      const auto between = first.remote<&Stage::forward>(rpc::RRef<Tensor>(x));  // stays on stage1 until stage2 asks
+      const auto between = first.remote<&Stage::forward>(rpc::RRef<Tensor>(x));  // stays on stage1 until it is fetched
       outputs.push_back(second.rpc_async<&Stage::forward>(between));
     }
     return cat(rpc::wait_all(std::move(outputs)));
@@ -49,7 +49,7 @@ void run(int rank) {
     manual_seed(3);
     const Pipeline pipeline;
     dist::DistributedOptimizer<optim::Adam> adam(pipeline.parameter_rrefs(), {.lr = 1e-3});
-    const Tensor x = randn({512, 64}), labels = x.slice(1, 0, 10).argmax(1);  // which of ten numbers is the largest
+    const Tensor x = randn({512, 64}), labels = x.slice(1, 0, 10).argmax(1);  // the index of the largest of ten numbers
     const auto train = [&](std::int64_t micro_batches, int steps) {
       double loss = 0;
       for (int step = 0; step < steps; ++step) {

@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "tendril/nn/linear.h"
 #include "tendril/nn/models/resnet.h"
 #include "tendril/nn/sequential.h"
+#include "tendril/tensor/creation.h"
 #include "tests/errors.h"
 
 BOOST_AUTO_TEST_SUITE(unregistered)
@@ -57,6 +59,29 @@ struct Generic : Module {
   }
 };
 
+struct Listed : Module {
+  Linear known{2, 2}, known_too_{2, 2};
+  tendril::Tensor scale = tendril::ones({2});
+  TENDRIL_MEMBERS(known, known_too_, scale)
+};
+struct ListedButOne : Module {
+  Linear known{2, 2}, forgotten{2, 2};
+  TENDRIL_MEMBERS(known)
+};
+struct ListedLater : Listed {
+  Linear more{2, 2};
+  TENDRIL_MEMBERS(more)
+};
+struct MovableList : tendril::nn::Movable<MovableList> {
+  Linear known{2, 2};
+  TENDRIL_MEMBERS(known)
+  tendril::Tensor forward(const tendril::Tensor& x) const { return known(x); }
+};
+struct Misnamed : Module {
+  Linear layers[2] = {Linear(2, 2), Linear(2, 2)};
+  TENDRIL_MEMBERS(layers[0], layers[1])
+};
+
 struct Tidy : Module {
   Linear known{2, 2}, teacher{2, 2};
   std::shared_ptr<Linear> shared;
@@ -83,6 +108,18 @@ void check_found(M& module, const char* whose, const char* what) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(listed_members_are_registered_by_name) {
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : ListedLater().named_parameters()) names.push_back(name);
+  const std::vector<std::string> expected = {"scale",          "known.weight", "known.bias", "known_too.weight",
+                                             "known_too.bias", "more.weight",  "more.bias"};
+  BOOST_TEST(names == expected, boost::test_tools::per_element());
+  BOOST_CHECK_EXCEPTION(ListedButOne().parameters(), Error, says("a module Linear", "not registered"));
+  BOOST_CHECK_EXCEPTION(Misnamed(), Error, says("layers[0]", "expected names of members"));
+  tendril::nn::Sequential moved{MovableList()};
+  BOOST_TEST(moved.state_dict().size() == 2);
+}
 
 BOOST_AUTO_TEST_CASE(a_forgotten_member_is_an_error_wherever_it_stands) {
   First first;
