@@ -31,6 +31,11 @@ TENDRIL_API_BEGIN
 /// shutdown), MessageError (arguments that cannot be sent).
 namespace tendril::rpc {
 
+namespace detail {
+template <class T>
+inline constexpr bool kNever = false;  // depends on T: a static_assert of it fails only where the template is used
+}
+
 /// Calls F on worker `to` and gives a Future of its result: see the head of this file.
 template <auto F, class... Args>
 requires RemoteFunction<F> && Callable<F, Args...> Future<ResultOf<F>> rpc_async(Agent& agent, const Destination& to,
@@ -77,6 +82,20 @@ requires RemoteFunction<F> && Callable<F, Args...> ResultOf<F> rpc_sync(const De
 template <auto F, class... Args>
 requires RemoteFunction<F> && Callable<F, Args...> ResultOf<F> rpc_sync(const Destination& to, Args&&... arguments) {
   return rpc_async<F>(*default_agent(), to, CallOptions{}, std::forward<Args>(arguments)...).wait();
+}
+
+/// PyTorch's form, rpc_sync("bob", greet, "me"), does not compile: the function is a template argument here.
+template <class Result, class... Parameters, class... Args>
+Result rpc_async(const Destination&, Result (*)(Parameters...), Args&&...) {
+  static_assert(detail::kNever<Result>, "write rpc_async<&function>(worker, arguments...)");
+}
+template <class Result, class... Parameters, class... Args>
+Result rpc_sync(const Destination&, Result (*)(Parameters...), Args&&...) {
+  static_assert(detail::kNever<Result>, "write rpc_sync<&function>(worker, arguments...)");
+}
+template <class Result, class... Parameters, class... Args>
+Result remote(const Destination&, Result (*)(Parameters...), Args&&...) {
+  static_assert(detail::kNever<Result>, "write remote<&function>(worker, arguments...)");
 }
 
 template <auto F>
