@@ -3,8 +3,13 @@
 # include/tendril/ contains a link to each library's folder, so that #include lines are the same once installed.
 set(TENDRIL_INCLUDE_DIR "${PROJECT_SOURCE_DIR}/include")
 
-if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  if(PROJECT_IS_TOP_LEVEL)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+  else()  # of Tendril's libraries alone
+    set(CMAKE_BUILD_TYPE Release)
+    message(STATUS "tendril: no CMAKE_BUILD_TYPE; its libraries are built as Release")
+  endif()
 endif()
 
 find_program(TENDRIL_MOLD mold)
