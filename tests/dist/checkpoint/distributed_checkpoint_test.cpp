@@ -1,6 +1,8 @@
 // A checkpoint of several workers: what comes back, with how many workers, what is refused, and what is left when one
 // of them is killed in the middle of a save.
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
 #include <set>
 
 #include "tendril/dist/checkpoint/checkpoint.h"
@@ -9,6 +11,7 @@
 #include "tendril/nn/linear.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/tensor/files/safetensors.h"
+#include "tendril/tensor/raw.h"
 #include "tests/dist/collectives/members.h"
 #include "tests/rpc/process.h"
 #include "tests/rpc/reserved_port.h"
@@ -407,6 +410,48 @@ BOOST_AUTO_TEST_CASE(killed_saves_lose_no_bit) {
   const auto b = dist::detail::read_checkpoint(killed.path()).entries;
   BOOST_TEST(a.size() == b.size());
   for (const auto& [name, tensor] : a) BOOST_TEST(equal(tensor, b.at(name)), name);
+}
+
+/// The state in released checkpoints (tests/nn/released_files_test.cpp).
+std::unique_ptr<Worker> released(int rank) {
+  auto worker = std::make_unique<Worker>(rank);
+  raw::copy_(worker->model.weight.detach(), arange(6).reshape({2, 3}).to(kFloat32) / 8);
+  raw::copy_(worker->own.weight.detach(), full(worker->own.weight.sizes(), rank + 0.5));
+  worker->step = 7;
+  worker->seen = rank + 0.25;
+  return worker;
+}
+
+BOOST_AUTO_TEST_CASE(write_released) {
+  const char* const folder = std::getenv("TENDRIL_RELEASE_FILES");
+  if (folder == nullptr) return;  // the usual run
+  std::filesystem::create_directories(folder);
+  const Group workers(2);
+  std::vector<std::unique_ptr<Worker>> saved(2);
+  together(workers, 2, "", [&](ProcessGroup& group, int rank) {
+    auto& worker = saved[static_cast<std::size_t>(rank)] = released(rank);
+    dist::save_checkpoint(group, folder, parts_of(*worker, rank));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(checkpoint_of_0_1_0_is_loaded) {
+  const TemporaryFolder folder;  // a copy: nothing may be written beside the fixtures
+  std::filesystem::copy(TENDRIL_TEST_DATA "/0.1.0", folder.path());
+  const Group workers(2);
+  std::vector<std::unique_ptr<Worker>> loaded(2);
+  together(workers, 2, "", [&](ProcessGroup& group, int rank) {
+    auto& worker = loaded[static_cast<std::size_t>(rank)] = std::make_unique<Worker>(rank);
+    dist::load_checkpoint(group, folder.path(), parts_of(*worker, rank));
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    const Worker& worker = *loaded[static_cast<std::size_t>(rank)];
+    const auto expected = released(rank);
+    BOOST_TEST(equal(worker.model.weight, expected->model.weight));
+    BOOST_TEST(equal(worker.own.weight, expected->own.weight));
+    BOOST_TEST((worker.generator.state() == expected->generator.state()));
+    BOOST_TEST(worker.step == 7);
+    BOOST_TEST(worker.seen == rank + 0.25);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
