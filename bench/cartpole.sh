@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# CartPole steps/s at world sizes 2 and 3, beside the same program in PyTorch RPC, in one run, as a Markdown table:
-#   bench/cartpole.sh build/release/examples/cartpole/cartpole [seconds of PyTorch]
-# Ours runs until it has solved the task (seed 1), PyTorch's for 20 seconds or until it has. "one core": all processes
-# pinned to the first allowed core. Every PyTorch that peers.sh finds takes part.
+# Compares CartPole's steps/s at world sizes 2 and 3 with the same program in PyTorch RPC, and prints a Markdown table:
+#   bench/cartpole.sh build/release/examples/apps/cartpole/cartpole_app [SECONDS OF PYTORCH]
+# Tendril runs until it has solved the task (seed 1); PyTorch runs for 20 seconds by default, or until it has solved the
+# task. "one core": all processes are pinned to the first allowed core. Runs every PyTorch that peers.sh finds.
 set -euo pipefail
 program=${1:?usage: bench/cartpole.sh PROGRAM [seconds]}
 seconds=${2:-20}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Does the CartPole example solve its task? One line a seed, as a Markdown table:
-#   bench/cartpole_seeds.sh build/release/examples/cartpole/cartpole [first seed] [last seed] [flags of the example]
+# Checks that the CartPole application solves its task for each seed, and prints a Markdown table with one row per seed:
+#   bench/cartpole_seeds.sh build/release/examples/apps/cartpole/cartpole_app [FIRST SEED] [LAST SEED] [FLAGS]
+# FLAGS are passed to the program.
 set -euo pipefail
 program=${1:?usage: bench/cartpole_seeds.sh PROGRAM [first seed] [last seed] [flags]}
 first=${2:-1}

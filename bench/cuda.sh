@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The CUDA backend against the device's limits and PyTorch, in one run, as Markdown tables:
-#   bench/cuda.sh build/release/bench [python]
-# Bandwidth is what the work needs at the least, over the time it took; the limit is a plain copy's in this run. Ratios are
-# PyTorch's time over ours: above 1 is faster.
+# Compares the CUDA backend with the device's limits and with PyTorch, and prints Markdown tables:
+#   bench/cuda.sh build/release/bench [PYTHON]
+# Bandwidth is the minimum number of bytes that an operation must move, divided by its time. The limit is the bandwidth
+# of a plain copy in the same run. Ratios are PyTorch's time divided by Tendril's: above 1, Tendril is faster.
 set -euo pipefail
 bin=${1:?usage: bench/cuda.sh FOLDER [python]}
 python=${2:-python3}
@@ -12,7 +12,7 @@ source "$here/peers.sh"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-bad=0  # a benchmark that fails takes nothing of the others away
+bad=0  # a failing benchmark does not stop the others
 "$bin/bench_cuda_kernels" >"$scratch/ours" || bad=1
 [ -s "$scratch/ours" ] || exit $bad
 "$bin/bench_cuda_training" >>"$scratch/ours" || bad=1

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Reading and writing files of tensors beside the system's own speed and, where a Python has them (TENDRIL_PYTHON or TENDRIL_PYTORCH
-# may name one), PyTorch and safetensors, in one run, as a Markdown table: bench/files.sh build/release/bench/bench_files [FOLDER]
-# The file is written before: it is read from the page cache.
+# Compares reading and writing tensor files with the system's own speed and, if a Python has them (TENDRIL_PYTHON or
+# TENDRIL_PYTORCH may name one), with PyTorch and safetensors. Prints a Markdown table:
+#   bench/files.sh build/release/bench/bench_files [FOLDER]
+# The reads come from the page cache, because the file has just been written.
 program=$(realpath "${1:?usage: bench/files.sh PROGRAM [FOLDER]}")
 scratch=$(mktemp -d -p "$(realpath "${2:-${TMPDIR:-/tmp}}")")
 source "$(dirname "$0")/../scripts/lib.sh"

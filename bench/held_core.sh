@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# A second thread beside a process that holds a core: how long operations take on two threads over one, as a Markdown table:
-#   bench/held_core.sh build/release/bench/bench_tensor [core]
-# A busy loop is bound to the core (by default the last one) and the benchmark goes wherever the scheduler puts it. The goal is
-# 1.1 at most. Each time is the least of three medians, of runs that take turns: the least time of all would be one at which
-# the busy loop happened not to run.
+# Measures operations on one and on two threads while another process occupies a core. Prints the ratio of the times as
+# a Markdown table:
+#   bench/held_core.sh build/release/bench/bench_tensor [CORE]
+# A busy loop is pinned to CORE (default: the last one); the scheduler places the benchmark. The goal is a ratio of at
+# most 1.1. Each time is the lowest of three medians from alternating runs. The minimum of single times would come
+# from a moment in which the busy loop did not run.
 set -euo pipefail
 program=${1:?usage: bench/held_core.sh PROGRAM [core]}
 core=${2:-$(($(nproc) - 1))}

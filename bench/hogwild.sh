@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What several trainers that share a parameter server and do not wait for each other ("Hogwild!") have learnt of a real
-# text, beside one trainer that has read as many words, as a Markdown table:
-#   bench/hogwild.sh build/release/examples/language_model/language_model [epochs [seeds [trainers]]]
-# e.g. ... 8 "1 2 3" "1 2 4". The text: the licences that every Debian system has (package base-files, 40,000 words),
-# of each the last tenth held out. Medians over the seeds of the perplexity of the held-out text: after the last
-# epoch, and of the best one. Exit status 1 if a median of several trainers is above 1.1 times that of one.
+# Compares the perplexity that several "Hogwild!" trainers reach (they share a parameter server and do not wait for each
+# other) with that of one trainer that reads the same number of words. Prints a Markdown table:
+#   bench/hogwild.sh build/release/examples/apps/language_model/language_model_app [EPOCHS [SEEDS [TRAINERS]]]
+#   for example: ... 8 "1 2 3" "1 2 4"
+# The text consists of the licences in Debian's package base-files (40,000 words); the last tenth of each is held out.
+# The table has medians over the seeds of the held-out perplexity after the last epoch and in the best epoch. Exit
+# status 1 if a median of several trainers is above 1.1 times that of one.
 set -euo pipefail
 program=${1:?usage: bench/hogwild.sh PROGRAM [epochs [seeds [trainers]]]}
 epochs=${2:-8}
@@ -12,7 +13,7 @@ read -ra seeds <<<"${3:-1 2 3}"
 read -ra counts <<<"${4:-1 2 4}"
 flags=(--emsize 64 --nhid 64 --nlayers 1 --dropout 0.2 --lr 10 --clip 0.25 --batch-size 8 --bptt 16)
 version=$(dpkg-query -W -f='${Version}' base-files 2>/dev/null) ||
-  { echo "error: the text is of Debian's package base-files, which is not installed" >&2; exit 1; }
+  { echo "error: the text is part of Debian's package base-files, which is not installed" >&2; exit 1; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -24,11 +25,11 @@ for licence in "${licences[@]}"; do
   head -n $((lines - lines / 10)) "$file" >>"$scratch/text/train.txt"
   tail -n $((lines / 10)) "$file" >>"$scratch/text/valid.txt"
 done
-cp "$scratch/text/valid.txt" "$scratch/text/test.txt"  # which the reader wants to see, and nothing here uses
+cp "$scratch/text/valid.txt" "$scratch/text/test.txt"  # required by the reader, but not used here
 
 over() { awk "BEGIN { printf \"%.2f\", $1 / $2 }"; }
 median() { sort -g | awk '{ v[++n] = $1 } END { print v[int((n + 1) / 2)] }'; }
-# perplexities FILE: of the held-out text, an epoch a line.
+# perplexities FILE: prints the held-out perplexities, one epoch per line.
 perplexities() { sed -n 's/.*Held out: .*Perplexity: //p' "$1"; }
 
 processor=$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)

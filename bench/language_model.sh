@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Iterations/s of the language model, parameter server and trainer, beside the same program in PyTorch RPC, in one run,
-# as Markdown tables:
-#   bench/language_model.sh build/release/examples/language_model/language_model [seconds of PyTorch [runs]]
-# At the tutorial's sizes, and with 10,000 words and 200 units. The median of so many runs, all programs in turns, with
-# the least and the most: single runs differ by up to 1.7 times. On the first allowed core alone, and on all. Every
-# PyTorch that peers.sh finds takes part.
+# Compares the language model's iterations/s, with a parameter server and a trainer, with the same program in PyTorch
+# RPC, and prints Markdown tables:
+#   bench/language_model.sh build/release/examples/apps/language_model/language_model_app [SECONDS OF PYTORCH [RUNS]]
+# One table has the tutorial's sizes, the other 10,000 words and 200 units. Each row has the median, minimum and maximum
+# of RUNS runs, because single runs differ by a factor of up to 1.7. The programs take turns, on the first allowed core
+# alone and on all cores. Runs every PyTorch that peers.sh finds.
 set -euo pipefail
 program=${1:?usage: bench/language_model.sh PROGRAM [seconds [runs]]}
 seconds=${2:-10} runs=${3:-5}
@@ -19,7 +19,7 @@ placements=("$first" "$allowed")
 [ "$first" = "$allowed" ] && placements=("$first")
 mapfile -t pythons < <(peers)
 
-# measure FILE COMMAND...: one more run; a program that fails is not run again.
+# measure FILE COMMAND...: runs a program once more, unless it has failed before.
 measure() {
   local file=$1
   shift
@@ -41,7 +41,7 @@ row() {  # label, cores, output file, ratio
 
 echo "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), cores $allowed, $(date -u +%F)"
 echo
-# table TITLE FLAGS...: every program in every placement, and ours in one process.
+# table TITLE FLAGS...: measures every program in every placement, and Tendril in one process.
 table() {
   local title=$1 cores run i peer
   shift

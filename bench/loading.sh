@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Whether training waits for its data, as a Markdown table: bench/loading.sh build/release/bench/bench_loading
+# Measures whether training waits for its data, and prints a Markdown table:
+#   bench/loading.sh build/release/bench/bench_loading
 set -euo pipefail
 program=${1:?usage: bench/loading.sh PROGRAM}
 scratch=$(mktemp -d)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Steps of training a second of small networks, on one thread and on two, beside PyTorch, in one run, as Markdown tables:
-#   bench/nn.sh build/release/bench/bench_nn [threads...]
-# Each figure is the median of three runs, which take turns. One thread by the processor's time for it, several by the clock. Every PyTorch that peers.sh finds takes part.
+# Compares the training steps/s of small networks with PyTorch, on one thread and on two, and prints Markdown tables:
+#   bench/nn.sh build/release/bench/bench_nn [THREADS...]
+# Each figure is the median of three alternating runs. One thread is measured by CPU time, several threads by wall-clock
+# time. Runs every PyTorch that peers.sh finds.
 set -euo pipefail
 program=${1:?usage: bench/nn.sh PROGRAM [threads...]}
 shift
@@ -12,7 +13,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mapfile -t pythons < <(peers)
 
-# median NAME FILE: of the figures that a program printed for a network, run after run.
+# median NAME FILE: prints the median of a network's figures from several runs.
 median() { awk -F'\t' -v name="$1" '$1 == name { print $2 }' "$2" | sort -g | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'; }
 
 for threads in "$@"; do

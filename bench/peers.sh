@@ -1,7 +1,8 @@
-# Sourced by the scripts beside it: which PyTorch to compare with, and what to say of one that does not run.
+# Sourced by the other scripts in this folder: finds the PyTorch installations to compare with, and reports failures.
 
-# peers: the Python interpreters that have PyTorch, one a line, each version once. TENDRIL_PYTORCH names them, separated by
-# spaces (a virtual environment's bin/python, say); by default those called python3 in PATH and Debian's.
+# peers: prints the Python interpreters that have PyTorch, one per line, each PyTorch version once. TENDRIL_PYTORCH
+# lists them, separated by spaces (for example a virtual environment's bin/python). Default: python3 in PATH and
+# Debian's.
 peers() {
   local python version seen=" "
   for python in ${TENDRIL_PYTORCH:-python3 /usr/bin/python3}; do
@@ -14,15 +15,16 @@ peers() {
 
 torch_version() { "$1" -c 'import torch; print(torch.__version__)' 2>/dev/null; }
 
-# failure FILE...: why a peer printed no figures: the last line that it wrote, to any of the files.
+# failure FILE...: prints the last line that a failed peer wrote to any of the files.
 failure() { cat "$@" | sed '/^[[:space:]]*$/d' | tail -1 | tr '|' '/' | cut -c1-160; }
 
-# figure FILE LABEL: the rest of the line that starts with LABEL, a sed pattern.
+# figure FILE LABEL: prints the rest of the line that starts with LABEL, a sed pattern.
 figure() { sed -n "s/^ *$2  *//p" "$1" | head -1; }
 
 ratio() { awk "BEGIN { printf \"%.1f\", $1 / $2 }"; }
 
-# build_libtorch_peer PYTHON PROGRAM: pytorch/ops.cpp with the LibTorch that belongs to that Python's PyTorch. Prints why where it fails.
+# build_libtorch_peer PYTHON PROGRAM: builds pytorch/ops.cpp with the LibTorch of that Python's PyTorch. If it fails,
+# prints the reason.
 build_libtorch_peer() {
   local here flags
   here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# ResNet-50, a batch of 8 images of 128x128, on one thread and on two, beside PyTorch, in one run, as Markdown tables:
-#   bench/resnet.sh build/release/bench/bench_resnet [threads...]
-# Each time is the least of all rounds of three runs, which take turns. Every PyTorch that peers.sh finds takes part.
-# "in oneDNN": the share of a run's time, a run of its own, that oneDNN's primitives say they took (DNNL_VERBOSE), but for
-# putting operands in another order. 3x3 convolutions of stride 1 are ours, not among them.
+# Compares ResNet-50 (batches of 8 images of 128 x 128) with PyTorch, on one thread and on two, and prints Markdown
+# tables:
+#   bench/resnet.sh build/release/bench/bench_resnet [THREADS...]
+# Each time is the lowest of all rounds in three alternating runs. Runs every PyTorch that peers.sh finds.
+# "in oneDNN": the share of the time spent in oneDNN's primitives, except reorders, in a separate run with DNNL_VERBOSE.
+# 3x3 convolutions of stride 1 are not among them, because they use Tendril's own kernels.
 set -euo pipefail
 program=${1:?usage: bench/resnet.sh PROGRAM [threads...]}
 shift
@@ -16,7 +17,8 @@ mapfile -t pythons < <(peers)
 
 least() { awk -F'\t' -v name="$1" '$1 == name && (best == "" || $2 < best) { best = $2 } END { print best }' "$2"; }
 
-# primitives THREADS: "name<TAB>share" of the second of each phase's two runs, whose time the program prints behind it.
+# primitives THREADS: prints "name<TAB>share" for the second of each phase's two runs. The program prints a run's time
+# after its primitives.
 primitives() {
   DNNL_VERBOSE=1 "$program" --threads "$1" --rounds 1 | awk -v threads="$1" '
     /verbose,exec/ { n = split($0, field, ","); if (field[4] != "reorder") took[++count] = field[n] }

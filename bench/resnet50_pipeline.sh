@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# The ResNet-50 pipeline for several numbers of micro-batches, beside the same program in PyTorch RPC, in one run, as a
-# Markdown table:
-#   bench/resnet50_pipeline.sh build/release/examples/resnet50_pipeline/resnet50_pipeline [flags of both programs]
-# e.g. ... --tiny, or --batches 1. images/s are those of training. The programs take turns, setting by setting, so that a
-# drift of the machine meets all. Every PyTorch that peers.sh finds takes part, with as many threads a worker as cores (as
-# Tendril by default) and with half as many, so that no worker's threads push another's aside.
+# Compares the ResNet-50 pipeline with the same program in PyTorch RPC for several numbers of micro-batches, and prints
+# a Markdown table:
+#   bench/resnet50_pipeline.sh build/release/examples/apps/resnet50_pipeline/resnet50_pipeline_app [FLAGS]
+#   FLAGS are passed to both programs, for example --tiny or --batches 1.
+# images/s are measured during training. The programs alternate for each setting, so that changes in the machine's speed
+# affect all of them. Every PyTorch that peers.sh finds runs with as many threads per worker as there are cores
+# (Tendril's default) and with half as many, so that the workers' threads do not compete for cores.
 set -euo pipefail
 program=${1:?usage: bench/resnet50_pipeline.sh PROGRAM [flags]}
 shift

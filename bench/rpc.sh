@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Calls and tensors between two processes of one host beside torch.distributed.rpc (TensorPipe) and a ping-pong of the same
-# bytes with epoll, in one run, as Markdown tables:
+# Compares calls and tensors between two processes on one host with torch.distributed.rpc (TensorPipe) and with an epoll
+# ping-pong of the same bytes. Prints Markdown tables:
 #   bench/rpc.sh build/release/bench/bench_rpc [one|two|none...]
-# One core for both processes, one for each, or where the scheduler puts them. Every PyTorch that peers.sh finds takes part.
-# "of it": our time over its, for calls a second its over ours.
+# The processes share one core, have one core each, or are placed by the scheduler. Runs every PyTorch that peers.sh
+# finds. "of it": Tendril's time divided by the peer's; for calls/s, the peer's figure divided by Tendril's.
 set -euo pipefail
 program=${1:?usage: bench/rpc.sh PROGRAM [one|two|none...]}
 shift
@@ -14,7 +14,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mapfile -t pythons < <(peers)
 
-# over A B: A / B, of figures in which less is better; of calls a second B / A.
+# over NAME A B: prints A / B, or B / A for calls/s, where more is better.
 over() { [ -z "$2" ] || [ -z "$3" ] || awk -v a="$2" -v b="$3" -v name="$1" 'BEGIN { printf "%.2f", name ~ /calls\/s/ ? b / a : a / b }'; }
 
 for pin in "$@"; do

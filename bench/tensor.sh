@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Large operands on one thread and on two, beside PyTorch, in turns, as Markdown tables:
-#   bench/tensor.sh build/release/bench/bench_tensor [threads...]
-# "of the copy": what the operation must read and write at least, a second, over that of a memcpy (the least of its medians,
-# too); above 1 where the operands stay in a cache. Every PyTorch that peers.sh finds takes part.
+# Compares operations on large operands with PyTorch, on one thread and on two, and prints Markdown tables:
+#   bench/tensor.sh build/release/bench/bench_tensor [THREADS...]
+# "of the copy": the minimum bytes/s that the operation must read and write, divided by those of a memcpy; above 1 if
+# the operands stay in a cache. Runs every PyTorch that peers.sh finds.
 set -euo pipefail
 program=${1:?usage: bench/tensor.sh PROGRAM [threads...]}
 shift
@@ -13,8 +13,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mapfile -t pythons < <(peers)
 
-# What took least of medians of runs in turns: two processors are at times one core's two threads, or another's too, for as
-# long as a run takes, which halves what arithmetic they do (the row of multiply-adds shows it).
+# Each time is the lowest median of several alternating runs. During a run, two processors may be two hardware threads
+# of one core, or be shared with other programs, which halves the arithmetic speed; the row of multiply-adds shows this.
 turns=${TENDRIL_TURNS:-3}
 least() { awk -F'\t' '!($1 in time) { order[++n] = $1 } !($1 in time) || $2 < time[$1] { time[$1] = $2; mib[$1] = $3 }
   END { for (i = 1; i <= n; ++i) printf "%s\t%s\t%s\n", order[i], time[order[i]], mib[order[i]] }' "$1"; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds for arm64 with Debian's cross compiler and runs the suites of tensor, autograd, nn, data and envs in QEMU:
-# scripts/arm64.sh [CTest arguments]. rpc and dist are left out: at the emulator's speed most of their deadlines expire.
+#   scripts/arm64.sh [CTest arguments]
+# rpc and dist are excluded: at the emulator's speed, most of their deadlines expire.
 source "$(dirname "$0")/lib.sh"
 # QEMU does not enforce memory limits and cannot start other arm64 programs; the last two tests need this machine's
 # Python.

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Builds and runs the benchmarks, tables in Markdown: scripts/bench.sh [ops] [tensor] [files] [nn] [resnet] [loading] [rpc] [dist] [cartpole]
-# [language_model] [resnet50_pipeline]; all of them by default. And cuda, on a machine with a device.
-# The peers run where they are installed; nothing here installs them. Debian's: python3-torch libtorch-dev libopenblas0-openmp;
-# the current one: pip install torch in a virtual environment. TENDRIL_PYTORCH names their Pythons: "venv/bin/python /usr/bin/python3".
+# Builds and runs the benchmarks, and prints their tables in Markdown:
+#   scripts/bench.sh [ops] [tensor] [files] [nn] [resnet] [loading] [rpc] [dist] [cartpole] [language_model]
+#                    [resnet50_pipeline] [cuda]
+# Default: all except cuda, which needs a device. Peers run only if they are installed. Debian's packages are
+# python3-torch, libtorch-dev and libopenblas0-openmp; for the current PyTorch, run pip install torch in a virtual
+# environment. TENDRIL_PYTORCH lists their Pythons: "venv/bin/python /usr/bin/python3".
 source "$(dirname "$0")/lib.sh"
 source bench/peers.sh
 [ $# -gt 0 ] || set -- ops tensor files nn resnet loading rpc dist cartpole language_model resnet50_pipeline
@@ -47,13 +49,13 @@ for what in "$@"; do
       "$bin/bench_dist_all_reduce"
       "$bin/bench_dist_pipeline"
       ;;
-    cartpole) bench/cartpole.sh build/release/examples/cartpole/cartpole 20 ;;
-    language_model) bench/language_model.sh build/release/examples/language_model/language_model 5 ;;
+    cartpole) bench/cartpole.sh build/release/examples/apps/cartpole/cartpole_app 20 ;;
+    language_model) bench/language_model.sh build/release/examples/apps/language_model/language_model_app 5 ;;
     resnet50_pipeline)
-      bench/resnet50_pipeline.sh build/release/examples/resnet50_pipeline/resnet50_pipeline --batches 1
+      bench/resnet50_pipeline.sh build/release/examples/apps/resnet50_pipeline/resnet50_pipeline_app --batches 1
       ;;
     cuda) bench/cuda.sh build/release/bench "$(peers | head -1)" ;;
-    *) echo "error: no benchmark is called '$what'; expected ops, tensor, files, nn, resnet, loading, rpc, dist, cartpole, language_model, resnet50_pipeline or cuda" >&2; exit 2 ;;
+    *) echo "error: unknown benchmark '$what', expected ops, tensor, files, nn, resnet, loading, rpc, dist, cartpole, language_model, resnet50_pipeline or cuda" >&2; exit 2 ;;
   esac
   echo
 done

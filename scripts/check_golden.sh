@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes every golden file again and compares it with the committed one: scripts/check_golden.sh [PYTHON]
-# PYTHON (or TENDRIL_PYTHON) has PyTorch and NumPy; without, the first that has PyTorch. Files name the version that made
-# them. What may differ is in tests/compare_golden.py; exit status 1 if anything differs by more.
+# Regenerates every golden file and compares it with the committed one: scripts/check_golden.sh [PYTHON]
+# PYTHON (or TENDRIL_PYTHON) must have PyTorch and NumPy. Default: the first Python that has PyTorch. Each file names
+# the version that made it. tests/compare_golden.py defines the allowed differences. Exit status 1 if there are others.
 source "$(dirname "$0")/lib.sh"
 python=$(find_torch "${1:-${TENDRIL_PYTHON:-}}")
 fresh=$(mktemp -d)
@@ -20,5 +20,5 @@ for folder in tensor autograd nn parity; do
   "$python" tests/compare_golden.py "tests/$folder/data" "$fresh/$folder" || failed=1
 done
 "$python" tests/compare_golden.py "$fresh/committed" "$fresh/envs" || failed=1
-"$python" tests/rpc/golden_frames.py --check || failed=1  # from the format's description alone: no version to differ
+"$python" tests/rpc/golden_frames.py --check || failed=1  # derived from the format's description, so independent of PyTorch's version
 exit $failed

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares the speed of three example programs with an earlier revision and prints a Markdown table:
+# Compares the speed of three applications (examples/apps) with an earlier revision and prints a Markdown table:
 #   scripts/compare_programs.sh [REVISION [ROUNDS]]
 # Builds cartpole, language_model and resnet50_pipeline (preset release, CPU only) from the working tree and from REVISION.
 # Then runs the two builds alternately, ROUNDS times each (default 10); every second round reverses their order.
@@ -8,7 +8,7 @@
 source "$(dirname "$0")/lib.sh"
 [ $# -le 2 ] && [[ ${1-HEAD} =~ ^[^-] ]] && [[ ${2:-10} =~ ^[1-9][0-9]*$ ]] || { sed -n '3s/^#   /usage: /p' scripts/compare_programs.sh >&2; exit 2; }
 
-# Prints the revision to compare with if none is given.
+# Prints the default revision to compare with.
 default_revision() {
   local main base
   for main in main origin/main; do
@@ -40,7 +40,9 @@ build_programs() (
   mkdir -p build/compare
   cmake --preset release -B build/compare -DTENDRIL_CUDA=OFF -DTENDRIL_BENCH=OFF "${options[@]}" >build/compare/configure.log 2>&1 ||
     { cat build/compare/configure.log >&2; exit 1; }
-  cmake --build build/compare -j "$(nproc)" --target "${programs[@]}" >&2
+  targets=("${programs[@]}")
+  [ ! -d examples/apps ] || targets=("${programs[@]/%/_app}")
+  cmake --build build/compare -j "$(nproc)" --target "${targets[@]}" >&2
 )
 options=()
 if command -v ccache >/dev/null; then
@@ -59,7 +61,8 @@ build_programs "$previous"
 # measure NAME FOLDER FILE: runs a program once and appends its speed to FILE. It prints the unit before or after the
 # number.
 measure() {
-  local name=$1 number program="$2/build/compare/examples/$1/$1" curve=()
+  local name=$1 number program="$2/build/compare/examples/apps/$1/${1}_app" curve=()
+  [ -e "$program" ] || program="$2/build/compare/examples/$1/$1"  # before examples/apps
   [ "$name" != cartpole ] || curve=(--curve "$scratch/curve")
   # shellcheck disable=SC2086  # flags are words
   "$program" ${flags[$name]} "${curve[@]}" >"$scratch/printed" 2>"$scratch/errors" ||

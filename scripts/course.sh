@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The starter tree of the course: scripts/course.sh FOLDER [--solution]. For each task the source that it is about, as it
-# stands in the library but for a hole between the lines "// task N: ..." and "// end of task"; and the task's test. With
-# --solution there are no holes: what CI proves. docs/course.md says how to work with it.
+# Makes the starter tree of the course (docs/course.md): scripts/course.sh FOLDER [--solution]. Each task has its test
+# and one of the library's sources with a hole between the lines "// task N: ..." and "// end of task". With --solution,
+# the sources have no holes; CI tests this tree.
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
 folder=$1 solution=${2:-}
 cd "$(dirname "$0")/.."
 mkdir -p "$folder"
 cp examples/course/course.h "$folder"
-checkout=$(sed 's/[&|\\]/\\&/g' <<<"$PWD")  # as a replacement of sed's
+checkout=$(sed 's/[&|\\]/\\&/g' <<<"$PWD")  # escaped for sed's replacement
 sed "s|@CHECKOUT@|$checkout|" examples/course/CMakeLists.txt >"$folder/CMakeLists.txt"
 for test in examples/course/*.cpp; do
   task=$(basename "$test" .cpp | sed 's/_.*//')
@@ -19,10 +19,10 @@ for test in examples/course/*.cpp; do
     cp "$source" "$folder/$task/"
     continue
   fi
-  # The folder may have a student's work in it.
-  [ ! -e "$folder/$task/$(basename "$source")" ] || { echo "$folder/$task is there already" >&2; exit 1; }
+  # Never overwrite a student's work.
+  [ ! -e "$folder/$task/$(basename "$source")" ] || { echo "$folder/$task already exists" >&2; exit 1; }
   awk -v task="$task" '
-    BEGIN { print "#include \"tendril/tensor/error.h\"  // for what the hole throws" }
+    BEGIN { print "#include \"tendril/tensor/error.h\"  // for the exception that the hole throws" }
     $0 ~ "^ *// task " task ": " {
       hole = 1
       text = $0
@@ -34,6 +34,6 @@ for test in examples/course/*.cpp; do
     hole && /^ *\/\/ end of task/ { hole = 0; ++holes }
     !hole { print }
     END { if (holes != 1 || hole) exit 1 }
-  ' "$source" >"$folder/$task/$(basename "$source")" || { echo "$source: no hole of task $task" >&2; exit 1; }
+  ' "$source" >"$folder/$task/$(basename "$source")" || { echo "$source: expected one hole for task $task" >&2; exit 1; }
 done
 echo "$(ls -d "$folder"/*/ | wc -l) tasks in $folder"

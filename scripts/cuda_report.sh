@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# What the compiler made of the CUDA kernels, which no device is needed for: reads the objects of a build for one architecture.
-#   scripts/cuda_report.sh BUILD_FOLDER [PAGE: the table between its marks is written anew]
-#   scripts/cuda_report.sh FILE: judges facts that such a run found (TENDRIL_CUDA_FACTS=FILE keeps them)
-# Fails where a kernel has more registers than its blocks can have, more static shared memory than 48 KiB, or a stack (spilled
-# registers, arrays that the compiler could not keep in them) beyond the 40 bytes that CUDA's own sin, cos, tan and pow take in the
-# files that call them, and where a kernel whose template arguments say that it moves 16 bytes at once does not. Occupancy is that
-# of sm_90: 65,536 registers, 2,048 threads, 32 blocks and 227 KiB a multiprocessor. cuobjdump, with nvdisasm beside it or in PATH, is
-# TENDRIL_CUOBJDUMP, or the one in PATH or in the toolkit, or comes with the Python package nvidia-cuda-cuobjdump (and nvdisasm) in a
-# virtual environment beside the objects. Exit status 3: it could not be had.
+# Reports the compiler's results for the CUDA kernels, without a device. Reads the objects of a build for one
+# architecture.
+#   scripts/cuda_report.sh BUILD_FOLDER [PAGE]    rewrites the table between the marks in PAGE
+#   scripts/cuda_report.sh FILE                   checks the facts from an earlier run (kept by TENDRIL_CUDA_FACTS=FILE)
+# Fails if a kernel needs more registers than its block size allows, more than 48 KiB of static shared memory, or more
+# stack (spilled registers, arrays that do not fit in registers) than the 40 bytes of CUDA's own sin, cos, tan and pow,
+# in files that call these. Also fails if a kernel whose template arguments call for 16-byte accesses has none.
+# Occupancy is that of sm_90: 65,536 registers, 2,048 threads, 32 blocks and 227 KiB per multiprocessor. cuobjdump comes
+# from TENDRIL_CUOBJDUMP, PATH or the toolkit, with nvdisasm beside it or in PATH; otherwise, both are installed from
+# their Python packages into BUILD_FOLDER/cuda_tools. Exit status 3: no cuobjdump was found.
 set -euo pipefail
 [ $# -ge 1 ] && [ $# -le 2 ] || { echo "usage: scripts/cuda_report.sh BUILD_FOLDER [PAGE]" >&2; exit 2; }
 folder=$1 page=${2:-}
-[ -z "$page" ] || grep -q '<!-- scripts/cuda_report.sh -->' "$page" || { echo "error: no mark for the table in $page" >&2; exit 2; }
+[ -z "$page" ] || grep -q '<!-- scripts/cuda_report.sh -->' "$page" || { echo "error: $page has no mark for the table" >&2; exit 2; }
 
 find_cuobjdump() {
   local one tools=$folder/cuda_tools
@@ -25,8 +26,8 @@ find_cuobjdump() {
   timeout 120 "$tools/bin/pip" install -q --retries 1 --timeout 20 'nvidia-cuda-cuobjdump==13.*' 'nvidia-cuda-nvdisasm==13.*' >&2 || return
   find "$tools" -name cuobjdump -type f -perm -u+x | grep -m1 .
 }
-# One line a kernel: its mangled name, file, registers, stack, static shared memory, most threads, and how many loads and stores of
-# 16 bytes it has.
+# Prints one line per kernel: mangled name, file, registers, stack, static shared memory, maximum number of threads, and
+# the numbers of 16-byte loads and stores.
 facts_of() {
   local object=$1
   {
@@ -51,8 +52,8 @@ facts=${TENDRIL_CUDA_FACTS:-$scratch/facts}
 if [ -f "$folder" ]; then
   facts=$folder
 else
-  cuobjdump=$(find_cuobjdump) || { echo "error: no cuobjdump" >&2; exit 3; }
-  PATH="$(dirname "$cuobjdump"):$PATH"  # it wants nvdisasm, which lies beside it
+  cuobjdump=$(find_cuobjdump) || { echo "error: cuobjdump not found" >&2; exit 3; }
+  PATH="$(dirname "$cuobjdump"):$PATH"  # cuobjdump needs nvdisasm, which is beside it
   mapfile -t objects < <(find "$folder" -name '*.cu.o' | sort)
   [ ${#objects[@]} -gt 0 ] || { echo "error: no *.cu.o in $folder" >&2; exit 2; }
   export -f facts_of
@@ -63,15 +64,15 @@ else
     sort >"$facts"
 fi
 
-# Which instances are to move 16 bytes at once, by their template arguments: those that handle V elements of a type T at a time, V T
-# being 16 bytes or more.
+# Instances that process V elements of a type T at a time must move 16 bytes at once if V * sizeof(T) >= 16. Their
+# template arguments determine this.
 table=$(awk -F '\t' '
   function least(a, b) { return a < b ? a : b }
   function bytes(type) {
     sub(/^Input</, "", type); sub(/ *>$/, "", type)
     return type ~ /^(__half|__nv_bfloat16|(unsigned )?short)$/ ? 2 : type ~ /^(float|(unsigned )?int)$/ ? 4 : type ~ /^(double|(unsigned )?long)$/ ? 8 : type ~ /^(bool|unsigned char)$/ ? 1 : 0
   }
-  # The template arguments of a name, to argument[1...]; returns how many.
+  # Stores the template arguments of a name in argument[1...] and returns their number.
   function arguments(name,  i, c, depth, n, text) {
     split("", argument)
     n = 0; depth = 0; text = ""
@@ -88,7 +89,7 @@ table=$(awk -F '\t' '
     }
     return n
   }
-  # Sets must_load and must_store: how many loads and stores of 16 bytes an instance has at the least.
+  # Sets must_load and must_store, the minimum numbers of 16-byte loads and stores of an instance.
   function expect(kernel, n,  k) {
     must_load = must_store = 0
     if (kernel == "map_kernel" && argument[2] + 0 > 1) {  # F, V, K, Param, Out, In...
@@ -109,14 +110,14 @@ table=$(awk -F '\t' '
       must_load = must_store = argument[1] ~ /^(uint4|Pack<unsigned long, 2> *)$/
     }
   }
-  $1 ~ /(^|void )cub::/ { next }  # not ours
+  $1 ~ /(^|void )cub::/ { next }  # kernels of CUB
   function fail(what) { print "error: " $1 " (" $2 ".cu): " what > "/dev/stderr"; ++bad }
   {
     kernel = $1; sub(/<.*/, "", kernel); sub(/^void /, "", kernel)
     key = $2 "\t" kernel
     registers = $3; stack = $4; shared = $5; threads = $6
     if (threads == 0) fail("no __launch_bounds__")
-    given = int((registers + 7) / 8) * 8  # registers are given by eights to each thread
+    given = int((registers + 7) / 8) * 8  # registers are allocated in multiples of eight per thread
     if (given * threads > 65536) fail(registers " registers times " threads " threads are more than 65,536")
     if (shared > 49152) fail(shared " bytes of static shared memory")
     if (stack > ($2 ~ /^(unary|gradient|random)$/ && kernel ~ /^(map_kernel|draw_kernel)$/ ? 40 : 0)) fail("a stack of " stack " bytes")
@@ -144,7 +145,7 @@ table=$(awk -F '\t' '
       key = keys[k]
       printf "| `%s` | %s.cu | %d | %d | %d | %d%% | %d | %d | %d | %d |\n", part[2], part[1], count[key], bound[key], most[key], lowest[key], deepest[key], widest[key], loading[key], storing[key]
     }
-    # That there are such instances at all: a renamed kernel would pass unseen.
+    # Checks that such instances exist, because a renamed kernel would otherwise pass unchecked.
     split("map_kernel fold_rows find_in_rows fold_columns softmax_short_rows softmax_long_rows class_loss_lines cross_entropy_backward_lines step_kernel sum_moments normalise differentiate normalise_lines differentiate_lines sum_by_columns gather_elements", vectorised, " ")
     for (k in vectorised) if (!wide[vectorised[k]]) { print "error: no instance of " vectorised[k] " moves 16 bytes at once" > "/dev/stderr"; ++bad }
     print number " kernels, " NR " instances, " bad + 0 " findings" > "/dev/stderr"

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# What an H100 could do at best with each row of bench/tensor, on paper: from bench/cuda/roofline.tsv.
-#   scripts/cuda_roofline.sh [PAGE: the table between its marks is written anew]
-# The time is bytes over bandwidth or operations over their limit, whichever is longer, and 3 us for each launch. Fails where
-# bench/tensor/large.cpp has a row that the table has not.
-# Peaks of an H100 SXM5 80 GB, from NVIDIA's data sheet ("NVIDIA H100 Tensor Core GPU Datasheet", without sparsity): 3.35 TB/s,
-# float32 67, TF32 494.5 and bfloat16 989 TFLOP/s. 3 us a launch is a round number for a kernel's start in an empty stream as
-# profilers show it; to be measured.
+# Estimates the best time of each row of bench/tensor on an H100 from bench/cuda/roofline.tsv, without a device:
+#   scripts/cuda_roofline.sh [PAGE]    rewrites the table between the marks in PAGE
+# The time is bytes divided by bandwidth or operations divided by their peak rate, whichever is longer, plus 3 us per
+# launch. Fails if bench/tensor/large.cpp has a row that is not in the table.
+# Peaks of an H100 SXM5 80 GB, from NVIDIA's data sheet ("NVIDIA H100 Tensor Core GPU Datasheet", without sparsity):
+# 3.35 TB/s; float32 67, TF32 494.5 and bfloat16 989 TFLOP/s. 3 us is an estimate of a kernel's start in an empty
+# stream, based on profilers' figures; it has not been measured yet.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 page=${1:-} table=bench/cuda/roofline.tsv
-[ -z "$page" ] || grep -q '<!-- scripts/cuda_roofline.sh -->' "$page" || { echo "error: no mark for the table in $page" >&2; exit 2; }
+[ -z "$page" ] || grep -q '<!-- scripts/cuda_roofline.sh -->' "$page" || { echo "error: $page has no mark for the table" >&2; exit 2; }
 
 bad=0
 while IFS= read -r name; do
-  grep -qF "$name"$'\t' "$table" || { echo "error: bench/tensor/large.cpp has the row '$name', $table has not" >&2; bad=1; }
+  grep -qF "$name"$'\t' "$table" || { echo "error: bench/tensor/large.cpp has the row '$name', but $table does not" >&2; bad=1; }
 done < <(grep -oE '(measure\(|causal \? |: )"[a-zA-Z0-9][^"]*[a-z0-9)][^"]*"' bench/tensor/large.cpp | sed -E 's/^[^"]*"//; s/"$//' | grep -v 'a plain loop')
 [ "$bad" -eq 0 ] || exit 1
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The book and the reference of the public headers as a site: scripts/docs.sh [FOLDER], by default out/docs. A public
-# name without a line of documentation is an error, and so are a page that the book does not list, a dead link and a
-# missing picture. scripts/docs.sh --check makes no site and looks at the names only.
+# Builds the book and the reference of the public headers as a site: scripts/docs.sh [FOLDER], default out/docs.
+# Fails for a public name without documentation, a page that is not in the book, a dead link, or a missing picture.
+# scripts/docs.sh --check only checks the names and builds no site.
 source "$(dirname "$0")/lib.sh"
 install_packages doxygen python3
 folder=out/docs html=YES
@@ -10,7 +10,7 @@ folder=out/docs html=YES
 [ $html = NO ] || install_packages python3-sphinx python3-myst-parser
 mkdir -p "$folder"
 headers=$(sed -n 's|^#include "tendril/\(.*/.*\)"|\1|p' include/tendril/tendril.h)
-awk -f scripts/docs_filter.awk tensor/tensor.h >/dev/null  # Doxygen takes no notice of a filter that fails
+awk -f scripts/docs_filter.awk tensor/tensor.h >/dev/null  # Doxygen ignores a failing filter
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 {
@@ -21,8 +21,8 @@ trap 'rm -f "$log"' EXIT
   echo "GENERATE_XML = YES"
   echo "WARN_LOGFILE = $log"
 } | doxygen - >/dev/null
-# Left out, for they are no names of their own: constructors, destructors and assignments of a class, its deduction guides
-# and specialisations, and overrides, whose base says it.
+# Ignores members that need no documentation: a class's constructors, destructors and assignments, deduction guides,
+# specialisations, and overrides, which the base class documents.
 sed "s|$PWD/||" "$log" | grep -E '^[^ ]+\.h:.*(\((function|variable|typedef|enumeration)\)|Compound)' |
   grep -vE 'Member value .* of struct .*DTypeOf| override | -> |Compound [^ ]*<|Member ~' |
   grep -vE 'Member operator=\((const )?([A-Za-z0-9]+) &.* of (class|struct) ([A-Za-z_:]+::)?\2(<.*>)? is' |

@@ -33,7 +33,7 @@ if [ -n "$since" ]; then
   done
 fi
 long=600
-if [ ${#changed[@]} -gt 0 ]; then  # all of it, with the build, has an hour
+if [ ${#changed[@]} -gt 0 ]; then  # the whole run, including the build, must fit in an hour
   long=$((((3300 - SECONDS) * $(nproc) - 60 * (${#fuzzers[@]} - ${#changed[@]})) / ${#changed[@]}))
 fi
 [ "$long" -le 600 ] || long=600

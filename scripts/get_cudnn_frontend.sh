@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fetches NVIDIA's cudnn-frontend (headers only, MIT licence) with pip, for cuDNN's graphs: fused attention, and
-# convolutions with what follows them. CMake finds it in build/cudnn-frontend by itself, elsewhere by
-# -DCUDNN_FRONTEND_ROOT=FOLDER. Without it the library is built all the same, and does these another way.
-# Usage: scripts/get_cudnn_frontend.sh [FOLDER]
+# Fetches NVIDIA's cudnn-frontend (headers only, MIT licence) with pip: scripts/get_cudnn_frontend.sh [FOLDER]. Tendril
+# uses it for cuDNN's graphs: fused attention, and convolutions fused with later operations. CMake finds it in
+# build/cudnn-frontend; for another folder, use -DCUDNN_FRONTEND_ROOT=FOLDER. Without it, Tendril builds and uses other
+# kernels.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=1.32.0

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# What can only be shown on a machine with a CUDA device: builds, runs every device test in the default mode and in the
-# deterministic one, compute-sanitizer over some of them, the examples, and the benchmarks (beside PyTorch where it is installed).
-#   scripts/gpu_check.sh [FOLDER [STEP...]]      FOLDER: for logs, report.md and report.json; default build/gpu_check
-# The steps and their deadlines are the table below (TENDRIL_GPU_STEPS: another, in a file); STEPs are the names of those to run,
-# default all. A step that fails or runs out of time does not stop the others; what is not reached within TENDRIL_GPU_SECONDS
-# (default 540) is said. Needs bash, CMake, a compiler and the toolkit; Boost and the rest from TENDRIL_CARRIED, a folder or .tar.gz that
-# scripts/gpu_carry.sh made, where the machine has none. TENDRIL_GPU_BUILD is the build folder, TENDRIL_CMAKE_ARGUMENTS adds to
-# its configuration.
-# Exit status: 0 all passed, 1 a step failed, 2 there is no device (or a bad argument), 3 none failed but one ran out of time.
+# Runs the checks that need a CUDA device: builds, runs every device test in the default and in the deterministic mode,
+# some of them under compute-sanitizer, the examples, and the benchmarks (compared with PyTorch if it is installed).
+#   scripts/gpu_check.sh [FOLDER [STEP...]]    FOLDER for logs, report.md and report.json; default: build/gpu_check
+# The table below lists the steps and their deadlines; TENDRIL_GPU_STEPS names a file with another table. STEPs select
+# steps by name; default: all. A step that fails or runs out of time does not stop the others. The report lists the
+# steps that were not reached within TENDRIL_GPU_SECONDS (default 540).
+# Needs bash, CMake, a compiler and the toolkit. If the machine lacks Boost and the other packages, TENDRIL_CARRIED
+# names a folder or .tar.gz from scripts/gpu_carry.sh. TENDRIL_GPU_BUILD is the build folder; TENDRIL_CMAKE_ARGUMENTS is
+# added to its configuration.
+# Exit status: 0: all steps passed; 1: a step failed; 2: no device was found, or an argument is invalid; 3: no step
+# failed, but one ran out of time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out=$(mkdir -p "${1:-build/gpu_check}" && cd "${1:-build/gpu_check}" && pwd)
@@ -17,7 +19,7 @@ export build=${TENDRIL_GPU_BUILD:-build/gpu}
 most=${TENDRIL_GPU_SECONDS:-540}
 [[ $most =~ ^[1-9][0-9]*$ ]] || { echo "error: TENDRIL_GPU_SECONDS: got '$most', expected a number of seconds" >&2; exit 2; }
 
-# name | seconds | program it needs, if not all machines have it | command
+# name | seconds | required program, if not every machine has it | command
 table() {
   cat <<'STEPS'
 configure                   |  60 |                   | cmake -S . -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=Release -DTENDRIL_CUDA=ON -DTENDRIL_TESTS=ON -DTENDRIL_EXAMPLES=ON -DTENDRIL_BENCH=ON -DTENDRIL_INSTALL=OFF $arguments
@@ -25,11 +27,11 @@ build                       | 300 |                   | cmake --build "$build" -
 device tests, default       | 120 |                   | TENDRIL_TEST_DETERMINISTIC=0 ctest --test-dir "$build" --output-on-failure --no-tests=error -j 4 -L cuda
 device tests, deterministic | 120 |                   | TENDRIL_TEST_DETERMINISTIC=1 ctest --test-dir "$build" --output-on-failure --no-tests=error -j 4 -L cuda
 memcheck                    |  60 | compute-sanitizer | TENDRIL_CUDA_CACHE=0 compute-sanitizer --tool memcheck --error-exitcode 1 "$build/tests/test_cuda" --run_test="$suites" --catch_system_errors=no
-cartpole                    |  45 |                   | "$build/examples/cartpole/cartpole" --episodes=5 --world-size=2 --device=cuda
-language_model              |  45 |                   | "$build/examples/language_model/language_model" --tiny --device=cuda
-resnet50_pipeline           |  45 |                   | "$build/examples/resnet50_pipeline/resnet50_pipeline" --tiny --batches=1 --device=cuda
-image_classifier            |  45 |                   | "$build/examples/image_classifier/image_classifier" --epochs=2 --device=cuda
-transformer                 |  45 |                   | "$build/examples/transformer/transformer" --steps=200 --device=cuda
+cartpole                    |  45 |                   | "$build/examples/apps/cartpole/cartpole_app" --episodes=5 --world-size=2 --device=cuda
+language_model              |  45 |                   | "$build/examples/apps/language_model/language_model_app" --tiny --device=cuda
+resnet50_pipeline           |  45 |                   | "$build/examples/apps/resnet50_pipeline/resnet50_pipeline_app" --tiny --batches=1 --device=cuda
+image_classifier            |  45 |                   | "$build/examples/apps/image_classifier/image_classifier" --epochs=2 --device=cuda
+transformer                 |  45 |                   | "$build/examples/apps/transformer/transformer" --steps=200 --device=cuda
 kernels                     |  45 |                   | "$build/examples/kernels/kernels" --quick --device cuda
 benchmarks                  | 120 |                   | bench/cuda.sh "$build/bench" python3 | tee "$out/cuda.md"
 synccheck                   |  60 | compute-sanitizer | compute-sanitizer --tool synccheck --error-exitcode 1 "$build/tests/test_cuda" --run_test="$suites" --catch_system_errors=no
@@ -39,10 +41,10 @@ STEPS
 steps=$(if [ -n "${TENDRIL_GPU_STEPS:-}" ]; then cat "$TENDRIL_GPU_STEPS"; else table; fi)
 trimmed() { sed -E 's/^ +//; s/ +$//' <<<"$1"; }
 for name in "${wanted[@]}"; do
-  grep -qE "^$name *\|" <<<"$steps" || { echo "error: no step '$name'; there are: $(cut -d '|' -f 1 <<<"$steps" | sed -E 's/ +$//' | paste -sd ';')" >&2; exit 2; }
+  grep -qE "^$name *\|" <<<"$steps" || { echo "error: unknown step '$name', expected one of: $(cut -d '|' -f 1 <<<"$steps" | sed -E 's/ +$//' | paste -sd ';')" >&2; exit 2; }
 done
 
-quoted() {  # as a string of JSON, of one line
+quoted() {  # prints a one-line JSON string
   local text=${1//\\/\\\\}
   text=${text//\"/\\\"}
   printf '"%s"' "$(tr -d '\000-\037' <<<"$text")"
@@ -54,7 +56,7 @@ note() {
   rows+=("| $1 | $2 | $3 | $4 | ${6//|//} |")
   objects+=("    {\"name\": $(quoted "$1"), \"status\": $(quoted "$2"), \"seconds\": $3, \"limit\": $4, \"exit\": $5, \"result\": $(quoted "$6")}")
 }
-# report DEVICE EXIT: both files.
+# report DEVICE EXIT: writes both reports.
 report() {
   local commit joined
   commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
@@ -74,7 +76,7 @@ rm -f "$out/cuda.md"
 device="nvidia-smi is not installed"
 if ! command -v nvidia-smi >/dev/null || ! device=$(timeout 30 nvidia-smi -L 2>&1) || [ -z "$device" ]; then
   echo "no CUDA device: ${device:-nvidia-smi lists none}" >&2
-  echo "Everything that needs one stays unrun. The emulated device: TENDRIL_PRESET=cuda-emulator scripts/test.sh" >&2
+  echo "Nothing was run. To test on an emulated device: TENDRIL_PRESET=cuda-emulator scripts/test.sh" >&2
   report "" 2
   exit 2
 fi
@@ -92,14 +94,14 @@ if [ -n "${TENDRIL_CARRIED:-}" ]; then
   PATH+=:$carried/usr/bin
   export LD_LIBRARY_PATH="$carried/usr/lib/$(uname -m)-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 fi
-export generator="Unix Makefiles" keep_going=-k  # one thing that does not compile leaves the others to be tried
+export generator="Unix Makefiles" keep_going=-k  # continue after compile errors
 ! command -v ninja >/dev/null || generator=Ninja keep_going="-k 0"
 export suites=${TENDRIL_SANITIZER_SUITES:-pointwise,copy,reduction,extremum,by_index,norm,layer_norm,cross_entropy,pool,lstm}
-# racecheck looks at shared memory alone, and takes minutes a suite: last, and of what has most of it.
+# racecheck only checks shared memory and takes minutes per suite, so it runs last, on the suites that use it most.
 export race_suites=${TENDRIL_RACE_SUITES:-reduction,norm,layer_norm}
-export TENDRIL_CUDA_STRICT=1  # what cuDNN refuses, but for NOT_SUPPORTED, is an error
+export TENDRIL_CUDA_STRICT=1  # cuDNN errors other than NOT_SUPPORTED are fatal
 
-# The line of a log that says how it went.
+# Prints the line of a log that has the result.
 result_of() { grep -oE '[0-9]+% tests passed.*|ERROR SUMMARY: .*|[0-9]+ tests? failed.*' "$1" | tail -n 1 || true; }
 while IFS='|' read -r name limit needs command; do
   name=$(trimmed "$name") limit=$(trimmed "$limit") needs=$(trimmed "$needs")
@@ -122,7 +124,7 @@ while IFS='|' read -r name limit needs command; do
   seconds=$((SECONDS - from)) status=passed
   if [ "$code" -ne 0 ]; then
     tail -n 25 "$log" >&2
-    # 124 is timeout's own status and 137 that of what it had to kill; a program may end so too, but not so late.
+    # timeout returns 124, or 137 if it had to kill the command. A program may return these too, but not this late.
     if [[ $code == 124 || $code == 137 ]] && [ "$seconds" -ge "$((limit - 1))" ]; then
       status="out of time" counts[3]=1
     else

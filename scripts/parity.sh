@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Compares Tendril with PyTorch on fresh random cases (tests/parity/README.md):
 #   scripts/parity.sh [--python PYTHON] [--count N] [--seed S] [--only FAMILY] [--seconds N] [--keep FOLDER]
-# PYTHON, or the environment variable TENDRIL_PYTHON, is a Python that has PyTorch; else the first that has one.
-# Ends with a summary; every disagreement is named with file, case (family/seed), operation and element. The same seed
-# and PyTorch make the same cases: tests/parity/generate.py --seed S --only FAMILY. Exit status 1 if any disagrees.
+# PYTHON, or the environment variable TENDRIL_PYTHON, is a Python with PyTorch; default: the first one found.
+# Prints a summary; names file, case (family/seed), operation and element of every disagreement. The same seed and
+# PyTorch version give the same cases: tests/parity/generate.py --seed S --only FAMILY. Exit status 1 on disagreement.
 source "$(dirname "$0")/lib.sh"
 python=${TENDRIL_PYTHON:-} count=4000 seed=$RANDOM only=() seconds=300 keep=
 while [ $# -gt 0 ]; do

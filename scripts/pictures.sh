@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes docs/pictures anew of what examples/pictures prints and traces, where it is built: graphs, views, a frame and
-# schedules, which tests compare, and the trace of a call. Needs Graphviz (Debian: graphviz) for the SVGs of graphs.
-# (trace.svg is of a program: scripts/trace_picture.py says how.)
+# Regenerates docs/pictures from the output and traces of examples/pictures, which must be built: graphs, views, a frame
+# and schedules, which tests compare, and the trace of a call. Needs Graphviz (Debian: graphviz) for the graphs. For
+# trace.svg, see scripts/trace_picture.py.
 set -euo pipefail
 cd "$(dirname "$0")/../docs/pictures"
 program=${TENDRIL_PICTURES:-../../build/dev/examples/pictures/pictures}

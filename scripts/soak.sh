@@ -2,14 +2,15 @@
 # Runs rpc under random load and attacks: scripts/soak.sh [SECONDS [SEED]], by default 600 s. Ends at most about five
 # minutes late, with status 0 if every check held.
 #
-# For two thirds of the time, four workers (tests/rpc/programs/soak.cpp) call each other. Their connections are cut, each
-# worker is stopped and continued, and two are killed and restarted, at random moments. Checks: every call ends and says
-# whether it may have run; no call runs twice; the callers' errors agree with the callees' counts; memory and file
-# descriptors of the two workers that are not killed do not grow after the first quarter.
+# For two thirds of the time, four workers (tests/rpc/programs/soak.cpp) call each other. At random moments, their
+# connections are cut, each worker is stopped and continued, and two are killed and restarted. Checks: every call ends
+# and reports whether it may have run; no call runs twice; the callers' errors agree with the callees' counts; memory
+# and file descriptors of the two workers that are not killed do not grow after the first quarter.
 #
-# The rest of the time, rounds of three steps: a group of four workers under load; such a group in which workers are killed
-# or stopped while strangers connect to every port; the attacks of tests/rpc/chaos. Checks: every call ends, every counter
-# returns to zero, no process or socket folder is left, and no worker uses more than TENDRIL_SOAK_MIB MiB (default 600).
+# For the rest of the time, rounds of three steps: a group of four workers under load; such a group in which workers are
+# killed or stopped while strangers connect to every port; the attacks of tests/rpc/chaos. Checks: every call ends,
+# every counter returns to zero, no process or socket folder is left, and no worker uses more than TENDRIL_SOAK_MIB MiB
+# (default 600).
 #
 # TENDRIL_PRESET names the build (default: dev). TENDRIL_NO_BUILD=1 skips building it. Logs: build/PRESET/soak.
 source "$(dirname "$0")/lib.sh"
@@ -26,7 +27,7 @@ tests=build/$preset/tests
 out=$PWD/build/$preset/soak
 rm -rf "$out"
 mkdir -p "$out"
-# Sockets have short names; a folder of our own shows what is left in it.
+# A short path, for the names of sockets. A separate folder shows leftover files.
 runtime=$(mktemp -d /tmp/soak-XXXXXX)
 chmod 700 "$runtime"
 export XDG_RUNTIME_DIR=$runtime
@@ -47,10 +48,10 @@ fail() {
   failures+=("$*")
   echo "soak: $*" >&2
 }
-# pick N: sets picked to a random number below N. (Not printed: a subshell would draw from a sequence of its own.)
+# pick N: sets picked to a random number below N. (A subshell would have its own random sequence.)
 pick() { picked=$((RANDOM % $1)); }
 
-# listening PID: the TCP ports on which that process listens, on loopback.
+# listening PID: prints the TCP ports on which the process listens.
 listening() {
   local inodes port
   inodes=$(find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null | tr -dc '0-9\n' | tr '\n' ' ')
@@ -58,7 +59,7 @@ listening() {
     "/proc/$1/net/tcp" 2>/dev/null | while read -r port; do echo $((16#$port)); done
 }
 
-# bother PORT: nothing, rubbish, or half of a hello, and away.
+# bother PORT: connects, sends nothing, random bytes or half of a hello, and disconnects.
 bother() {
   pick 3
   case $picked in
@@ -69,7 +70,7 @@ bother() {
   strangers=$((strangers + 1))
 }
 
-# group clean|faults DURATION: one group of workers, started by hand.
+# group clean|faults DURATION: runs one group of workers.
 group() {
   local kind=$1 duration=$2 port rank pid status victims=() deadline log
   pick 12000
@@ -104,7 +105,7 @@ group() {
       fi
       sleep 0.2
     done
-    # Who was stopped goes on, long after it counts as lost at the others.
+    # Stopped workers continue long after the other workers consider them lost.
     sleep 4
     for rank in "${victims[@]}"; do kill -CONT "${pids[rank]}" 2>/dev/null || true; done
   fi
@@ -120,7 +121,7 @@ group() {
     fi
     status=0
     wait "$pid" 2>/dev/null || status=$?
-    case " ${victims[*]} " in *" $rank "*) continue ;; esac  # how it ends is not its own choice
+    case " ${victims[*]} " in *" $rank "*) continue ;; esac  # a victim may end with any status
     [ $status -eq 0 ] || fail "round $rounds ($kind): worker $rank ended with status $status: $(tail -n 1 "$log"); see $log"
     status=$(grep -oE 'peak [0-9]+' "$log" | tail -n 1 | tr -dc 0-9 || true)
     [ "${status:-0}" -le "$peak" ] || peak=$status
@@ -130,7 +131,7 @@ group() {
   pids=()
 }
 
-# attack: every scenario of tests/rpc/chaos.
+# attack: runs every scenario of tests/rpc/chaos.
 attack() {
   local suites log=$out/$rounds.attacks.log
   suites=$(find tests/rpc/chaos -name '*_test.cpp' -printf '%f\n' | sed 's/_test.cpp$//' | sort | paste -sd,)
@@ -151,7 +152,7 @@ while [ $SECONDS -lt $end ] && [ ${#failures[@]} -lt 5 ]; do
   [ $SECONDS -ge $end ] || attack
 done
 rounds=$((rounds + 1))
-group clean 1  # starts after the killed ones, and sweeps what they could not
+group clean 1  # starts after the killed workers, and removes their leftovers
 
 [ "$peak" -le "$most_mib" ] || fail "a worker used $peak MiB, more than $most_mib"
 folders=$(find "$runtime" -mindepth 1 -maxdepth 1 | wc -l)

@@ -49,7 +49,8 @@ changed_tests() {
     case $file in
       tests/*/* | fuzz/*) folder=${file#tests/} folder=${folder%%/*} ;;
       tests/*) folder=smoke ;;  # shared by all tests
-      examples/support/*) folder='(cartpole|image_classifier|language_model|resnet50_pipeline|step_through|transformer)' ;;
+      examples/apps/support/*) folder='(cartpole|image_classifier|language_model|resnet50_pipeline|step_through|transformer)' ;;
+      examples/apps/*/*) folder=${file#examples/apps/} folder=${folder%%/*} ;;
       examples/*/*) folder=${file#examples/} folder=${folder%%/*} ;;
       tensor/* | autograd/* | nn/* | data/* | rpc/* | dist/* | envs/*) folder=${file%%/*} ;;
       *) say "$file: --changed runs no test for it; docs/testing.md lists the checks"; continue ;;

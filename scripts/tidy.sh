@@ -18,7 +18,7 @@ elif [ $# -gt 0 ]; then
   folders=("$@")
 fi
 install_dependencies
-install_packages clang-tidy-16 libomp-16-dev  # a test is about OpenMP
+install_packages clang-tidy-16 libomp-16-dev  # a test uses OpenMP
 configure tidy
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

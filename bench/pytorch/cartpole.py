@@ -4,11 +4,11 @@
     python3 bench/pytorch/cartpole.py --world-size 3 --seconds 20
 
 The program is PyTorch's RPC tutorial (pytorch/examples, distributed/rpc/rl/main.py) with the changes that
-examples/cartpole makes too: returns per observer and per episode, a truncated episode goes on for ever in expectation, no
+examples/apps/cartpole makes too: returns per observer and per episode, a truncated episode goes on for ever in expectation, no
 update when no episode failed, a seed per observer. Gym is not needed: CartPole-v1 is below, in plain Python floats.
 
 Settings: PyTorch's best on one machine (settings.py), argument validation of distributions off. Prints a summary whose
-first words are those of examples/cartpole. Where PyTorch is not installed it says so and exits 0.
+first words are those of examples/apps/cartpole. Where PyTorch is not installed it says so and exits 0.
 """
 import argparse
 import math
@@ -208,7 +208,7 @@ def run_worker(rank, args, port):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="CartPole over PyTorch RPC, for comparison with examples/cartpole")
+    parser = argparse.ArgumentParser(description="CartPole over PyTorch RPC, for comparison with examples/apps/cartpole")
     parser.add_argument("--world-size", type=int, default=2, metavar="W", help="processes: an agent and W - 1 observers")
     parser.add_argument("--gamma", type=float, default=0.99, metavar="G", help="discount factor")
     parser.add_argument("--seed", type=int, default=543, metavar="N", help="random seed")

@@ -4,7 +4,7 @@
     python3 bench/pytorch/pipeline.py --micro-batches 1 2 4 8
 
 The program is PyTorch's tutorial "Distributed pipeline parallelism using RPC" (pytorch/examples, distributed/rpc/pipeline)
-on CPUs, with the flags of examples/resnet50_pipeline: micro-batches are counted, where the tutorial's variable is their size.
+on CPUs, with the flags of examples/apps/resnet50_pipeline: micro-batches are counted, where the tutorial's variable is their size.
 ResNet-50 is written out below, as torchvision may be missing; --tiny makes it narrow.
 
 Settings: PyTorch's best on one machine (settings.py), but for the intra-op threads (--threads, default: as many as cores; half
@@ -153,7 +153,7 @@ def free_port():
 
 
 def main():
-    parser = argparse.ArgumentParser(description="The pipeline over PyTorch RPC, for comparison with examples/resnet50_pipeline")
+    parser = argparse.ArgumentParser(description="The pipeline over PyTorch RPC, for comparison with examples/apps/resnet50_pipeline")
     parser.add_argument("--micro-batches", type=int, nargs="+", default=[1, 2, 4, 8], metavar="N")
     parser.add_argument("--batch-size", type=int, metavar="N")
     parser.add_argument("--batches", type=int, default=3, metavar="N")

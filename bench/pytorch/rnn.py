@@ -4,9 +4,9 @@
     python3 bench/pytorch/rnn.py --seconds 10
 
 The program is PyTorch's RPC tutorial (pytorch/examples, distributed/rpc/rnn/main.py) with the changes that
-examples/language_model makes too: targets are words of the vocabulary, the corpus is the same kind of random language,
+examples/apps/language_model makes too: targets are words of the vocabulary, the corpus is the same kind of random language,
 the state is detached once per iteration. Settings: PyTorch's best on one machine (settings.py). Prints a summary whose
-first words are those of examples/language_model. Where PyTorch is not installed it says so and exits 0.
+first words are those of examples/apps/language_model. Where PyTorch is not installed it says so and exits 0.
 """
 import argparse
 import os
@@ -88,7 +88,7 @@ class RNNModel(nn.Module):
 
 
 def make_corpus(args):
-    """As examples/support/language_model/corpus.cpp, from PyTorch's random numbers."""
+    """As examples/apps/language_model/corpus.cpp, from PyTorch's random numbers."""
     frequent = lambda: int(torch.rand(()).item() ** 2 * args.ntoken)
     successor = [frequent() for _ in range(args.ntoken)]
     text, word = [], 0
@@ -145,7 +145,7 @@ def run_worker(rank, args, port):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="The tutorial's RNN over PyTorch RPC, for comparison with examples/language_model")
+    parser = argparse.ArgumentParser(description="The tutorial's RNN over PyTorch RPC, for comparison with examples/apps/language_model")
     for flag, default in (("batch", 5), ("bptt", 5), ("ntoken", 10), ("ninp", 2), ("nhid", 3), ("nlayers", 4),
                           ("epochs", 10), ("tokens", 10_000), ("seed", 1)):
         parser.add_argument(f"--{flag}", type=int, default=default)

@@ -1,173 +1,166 @@
-// CartPole-v1 solved by an agent (rank 0), which holds the policy, and observers (ranks 1, 2, ...), which hold the
-// environments; after PyTorch's tutorial "Getting started with distributed RPC framework". To be read from top to
-// bottom; flags, and what is printed and drawn, are in ../support/cartpole.
+// CartPole over RPC: an agent (rank 0) holds the policy, and observers (ranks 1, 2, ...) hold the environments. After
+// PyTorch's tutorial "Getting started with distributed RPC framework". ../apps/cartpole has more flags and reports.
 #include <tendril/tendril.h>
 
-#include "../support/cartpole/support.h"
-#include "returns.h"
-
-namespace cartpole {
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
 
 using namespace tendril;
 
-/// Four numbers in, a score for each of the two actions out.
-struct Policy : nn::Module {
-  nn::Linear affine1{4, 128}, affine2{128, 2};
+struct Options {
+  double gamma = 0.99;
+  std::int64_t seed = 543;
+  int log_interval = 10;
 
-  Policy() {
-    register_module("affine1", affine1);
-    register_module("affine2", affine2);
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& gamma& seed& log_interval;
   }
-  /// States (n, 4) to the logarithms of probabilities, up to a constant a row (n, 2). Dropout draws from the caller's
-  /// generator, so that several observers can be served at a time, each with its own stream.
-  Tensor forward(const Tensor& states, Generator& generator) const {
-    const Tensor hidden = affine1(states.to(default_device()));
-    return affine2((is_training() ? dropout(hidden, 0.6, generator) : hidden).relu());
+};
+
+struct Policy : nn::Module {
+  nn::Linear affine1{4, 128};
+  nn::Dropout dropout{0.6};
+  nn::Linear affine2{128, 2};
+  TENDRIL_MEMBERS(affine1, dropout, affine2)
+
+  Tensor forward(const Tensor& state) const {
+    const Tensor hidden = dropout(affine1(state)).relu();
+    return affine2(hidden).softmax(-1);
   }
 };
 
 class Agent;
 
-/// Has one or more environments to itself. It sends their states to the agent, which chooses the actions, applies these
-/// and reports the rewards. (An environment as cheap as CartPole is of course stepped faster without any RPC; the shape
-/// is that of programs whose environments are worth a process.)
-struct Observer {
-  int id;
-  std::vector<envs::CartPole> carts;
-
-  Observer(int number, int environments, std::int64_t seed)
-      : id(number), carts(static_cast<std::size_t>(environments)) {
-    std::int64_t stream = ((seed << 10) + id) << 10;  // apart for any two observers and for any two seeds
-    for (envs::CartPole& env : carts) env.reset({.seed = stream++});
-  }
-  /// An episode in each environment: two calls of the agent a step. Returns when the last has ended.
-  void run_episode(const rpc::RRef<Agent>& agent);
-};
-
-/// Holds the policy. Observers ask it for actions and tell it their rewards; after each round of episodes it learns by
-/// REINFORCE (Williams, 1992). Observers may call at the same time: each has a record and a random stream of its own,
-/// and the policy is only read.
-class Agent : public rpc::WeakSelf<Agent> {
+class Observer {
  public:
-  explicit Agent(const Options& options) : gamma_(options.gamma) {
-    for (int id = 1; id <= std::max(1, options.world_size - 1); ++id) {
-      const int rank = std::min(id, options.world_size - 1);  // each on a worker of its own; in a group of one, here
-      observers_.push_back(rpc::remote<Observer>(rank, id, options.steps_per_call, options.seed));
-      records_.emplace_back().generator.manual_seed(default_generator().bits());
-    }
-  }
+  explicit Observer(std::int64_t seed) { env_.reset({.seed = seed}); }
 
-  /// Actions for an observer's states (n, 4), one a row.
-  std::vector<std::int64_t> select_action(int observer, const Tensor& states) {
-    Record& record = record_of(observer);
-    const distributions::Categorical choice({.logits = policy_.forward(states, record.generator)});
-    const Tensor actions = choice.sample(record.generator);
-    record.log_probs.push_back(choice.log_prob(actions));
-    return actions.to_vector<std::int64_t>();
-  }
-  /// What came of them, a row each.
-  void report_reward(int observer, const Step& step) { record_of(observer).steps.push_back(step); }
-
-  /// All observers run their episodes at the same time, calling this agent, which an RRef must own.
-  void run_episode() {
-    std::vector<rpc::Future<void>> ends;
-    for (const auto& observer : observers_) ends.push_back(observer.rpc_async<&Observer::run_episode>(weak_self()));
-    rpc::wait_all(std::move(ends));
-  }
-
-  /// Learns from the round and forgets it. Returns the reward of the worst observer, an observer's being the mean over
-  /// its environments, and how many steps the environments took.
-  std::pair<double, std::size_t> finish_episode() {
-    double worst = std::numeric_limits<double>::infinity();
-    bool any_fell = false;
-    std::vector<double> returns;
-    std::vector<Tensor> log_probs;
-    for (Record& record : records_) {
-      double reward = 0;
-      for (const Step& step : record.steps)
-        for (const auto& [earned, then] : step) reward += earned, any_fell |= then == Then::fell;
-      worst = std::min(worst, reward / static_cast<double>(record.steps.front().size()));
-      std::ranges::copy(discounted_returns(record.steps, gamma_), std::back_inserter(returns));
-      std::ranges::move(record.log_probs, std::back_inserter(log_probs));
-      record.log_probs.clear(), record.steps.clear();
-    }
-    // Where nobody fell all returns are equal, and standardising them would blow up their rounding errors.
-    if (any_fell) learn(log_probs, tensor(returns, {.dtype = kFloat64}));
-    return {worst, returns.size()};
-  }
-  Policy& policy() { return policy_; }
+  void run_episode(const rpc::RRef<Agent>& agent);
 
  private:
-  /// What an observer has done in this round.
-  struct Record {
-    Generator generator{0};
-    std::vector<Tensor> log_probs;  // [t]: of the actions chosen at step t, one a row
-    std::vector<Step> steps;
-  };
-  Record& record_of(int observer) { return records_.at(static_cast<std::size_t>(observer - 1)); }
+  int id_ = rpc::get_worker_info().id;
+  envs::CartPole env_;
+};
 
-  /// A step of Adam on the sum, over all steps, of minus log-probability times standardised return.
-  void learn(const std::vector<Tensor>& log_probs, const Tensor& returns) {
-    const Tensor weights = ((returns.mean() - returns) / (returns.std() + 0x1p-23)).to(kFloat32);  // the tutorial's eps
-    optimizer_.zero_grad();
-    // Each step is a graph of its own; going through them one by one adds up the gradients in the same order whichever
-    // thread recorded them, and so to the same bits.
-    for (std::int64_t first = 0; const Tensor& step : log_probs) {
-      step.backward(weights.narrow(0, first, step.numel()));
-      first += step.numel();
+class Agent {
+ public:
+  Agent(int world_size, const Options& options) : gamma_(options.gamma) {
+    for (int rank = 1; rank < world_size; ++rank) {
+      observers_.push_back(rpc::remote<Observer>(rank, 1000 * options.seed + rank));
+      episodes_[rank] = {};
     }
-    optimizer_.step();
   }
 
+  // Observers call these two at the same time, on different threads. Each has its own entry in episodes_.
+  std::int64_t select_action(int observer, const Tensor& state) {
+    const distributions::Categorical actions({.probs = policy_.forward(state)});
+    const Tensor action = actions.sample();
+    episodes_.at(observer).log_probs.push_back(actions.log_prob(action));
+    return action.item<std::int64_t>();
+  }
+
+  void report_reward(int observer, double reward, bool has_fallen) {
+    Episode& episode = episodes_.at(observer);
+    episode.rewards.push_back(reward);
+    episode.has_fallen = has_fallen;
+  }
+
+  // All observers run an episode at the same time. `self` refers to this agent.
+  void run_episode(const rpc::RRef<Agent>& self) {
+    std::vector<rpc::Future<void>> futures;
+    for (const auto& observer : observers_) futures.push_back(observer.rpc_async<&Observer::run_episode>(self));
+    rpc::wait_all(std::move(futures));
+  }
+
+  // One step of REINFORCE (Williams, 1992). Returns the smallest reward of an observer.
+  double finish_episode() {
+    double min_reward = std::numeric_limits<double>::infinity();
+    bool any_has_fallen = false;
+    std::vector<double> returns;
+    std::vector<Tensor> log_probs;
+    for (auto& [observer, episode] : episodes_) {
+      min_reward = std::min(min_reward, std::reduce(episode.rewards.begin(), episode.rewards.end()));
+      any_has_fallen |= episode.has_fallen;
+      // After the time limit the pole would have stayed up: the sum of gamma^k is 1 / (1 - gamma).
+      double later = episode.has_fallen ? 0 : 1 / (1 - gamma_);
+      for (std::size_t t = episode.rewards.size(); t-- > 0;) {
+        later = episode.rewards[t] + gamma_ * later;
+        returns.push_back(later);
+        log_probs.push_back(episode.log_probs[t]);
+      }
+      episode = {};
+    }
+    if (any_has_fallen) {  // otherwise all returns are equal, and there is nothing to learn from them
+      const Tensor r = tensor(returns).to(kFloat32);
+      const Tensor loss = -(cat(log_probs) * (r - r.mean()) / (r.std() + 1e-7)).sum();
+      optimizer_.zero_grad();
+      loss.backward();
+      optimizer_.step();
+    }
+    return min_reward;
+  }
+
+ private:
+  struct Episode {
+    std::vector<Tensor> log_probs;
+    std::vector<double> rewards;
+    bool has_fallen = false;
+  };
   double gamma_;
   Policy policy_;
   optim::Adam optimizer_{policy_.parameters(), {.lr = 1e-2}};
-  std::deque<Record> records_;  // of observer 1, 2, ...
   std::vector<rpc::RRef<Observer>> observers_;
+  std::map<int, Episode> episodes_;  // by observer
 };
 
 void Observer::run_episode(const rpc::RRef<Agent>& agent) {
-  std::vector<envs::CartPole*> running;
-  for (envs::CartPole& env : carts) env.reset(), running.push_back(&env);
-  while (!running.empty()) {  // a row for each environment that still runs
-    std::vector<float> states;
-    for (const auto* env : running)
-      std::ranges::copy(envs::cartpole_observation(env->state()), std::back_inserter(states));
-    const auto actions = examples::rpc_sync<&Agent::select_action>(agent, id, envs::observation_tensor(states));
-    Step step;
-    for (std::size_t row = 0; row < running.size(); ++row) {
-      const auto [state, reward, fell, too_long] = running[row]->step(actions.at(row));
-      step.emplace_back(reward, fell ? Then::fell : too_long ? Then::time_is_up : Then::next);
-      if (fell || too_long) running[row] = nullptr;
-    }
-    examples::rpc_sync<&Agent::report_reward>(agent, id, step);
-    std::erase(running, nullptr);
+  Tensor state = envs::observation_tensor(env_.reset());
+  for (bool done = false; !done;) {
+    const std::int64_t action = agent.rpc_sync<&Agent::select_action>(id_, state);
+    const auto step = env_.step(action);
+    agent.rpc_sync<&Agent::report_reward>(id_, step.reward, step.terminated);
+    state = envs::observation_tensor(step.observation);
+    done = step.done();
   }
 }
 
-/// What each process of the group does, whoever started it. Observers wait in shutdown() and serve the agent until it
-/// is done.
-void run_worker(int rank, Options options) {
-  options.world_size = rpc::launch_info().world_size;
+void run_worker(int rank, const Options& options) {
   rpc::init_rpc(rank == 0 ? "agent" : "observer" + std::to_string(rank));
   if (rank == 0) {
-    examples::set_device_and_seed(options);
-    const auto agent = rpc::make_rref<Agent>(options);
-    Report report(options);
-    while (!report.done()) {
-      agent.local_value().run_episode();
-      report.episode(agent.local_value().finish_episode());
+    manual_seed(static_cast<std::uint64_t>(options.seed));
+    const auto agent = rpc::make_rref<Agent>(rpc::launch_info().world_size, options);
+    double running_reward = 0;
+    for (int episode = 1; running_reward <= envs::CartPole().reward_threshold(); ++episode) {
+      agent.local_value().run_episode(agent);
+      const double last_reward = agent.local_value().finish_episode();
+      running_reward = 0.05 * last_reward + 0.95 * running_reward;
+      if (episode % options.log_interval == 0) {
+        std::printf("Episode %d\tLast reward: %.2f\tAverage reward: %.2f\n", episode, last_reward, running_reward);
+        std::fflush(stdout);
+      }
     }
-    report.finish();
-    if (options.render) show_episode(options.seed, agent.local_value().policy());
+    std::printf("Solved! Running reward is now %.2f!\n", running_reward);
   }
-  rpc::shutdown();
+  rpc::shutdown();  // observers serve the agent until it is done
 }
 
-}  // namespace cartpole
-
 int main(int argc, char** argv) {
-  return examples::run_main(argc, argv, cartpole::parse_options, [&](const cartpole::Options& options) {
-    tendril::rpc::launch<&cartpole::run_worker>(argc, argv, options.launch, options);
-  });
+  Options options;
+  int world_size = -1;
+  CLI::App app("Solves CartPole-v1 with one agent and several observers, each in its own process");
+  app.add_option("--world-size", world_size, "number of processes [3]")->check(CLI::Range(2, 1000));
+  app.add_option("--gamma", options.gamma, "discount factor")->check(CLI::Range(0.0, 0.9999));
+  app.add_option("--seed", options.seed, "random seed")->check(CLI::NonNegativeNumber);
+  app.add_option("--log-interval", options.log_interval, "episodes between status lines")->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  rpc::launch<&run_worker>(argc, argv, {.world_size = world_size, .default_world_size = 3}, options);
 }

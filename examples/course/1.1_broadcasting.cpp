@@ -1,4 +1,4 @@
-// Task 1.1: which sizes two operands have together. dims.cpp, broadcast_shapes.
+// Task 1.1: the broadcast sizes of two operands. dims.cpp, broadcast_shapes.
 #include <tendril/tensor/dims.h>
 #include <tendril/tensor/error.h>
 
@@ -17,13 +17,13 @@ int main() {
   gives({2, 3}, {2, 3}, {2, 3});
   gives({2, 3}, {1, 3}, {2, 3});
   gives({2, 1}, {1, 3}, {2, 3});
-  gives({2, 3}, {3}, {2, 3});  // a missing size counts as 1: sizes are compared from the last one on
+  gives({2, 3}, {3}, {2, 3});  // sizes are compared from the last one; a missing size counts as 1
   gives({}, {4, 1, 2}, {4, 1, 2});
-  gives({0}, {1}, {0});  // not the larger one: a size of 1 becomes the other, also if that is 0
+  gives({0}, {1}, {0});  // a size of 1 becomes the other size, even if that is 0
   gives({5, 1, 0}, {3, 1}, {5, 3, 0});
   const auto refuses = [](const Dims& a, const Dims& b, const char* sizes, const char* dimension) {
     std::ostringstream name;
-    name << a << " and " << b << " are refused, with the sizes by name";
+    name << a << " and " << b << " are rejected, and the error names the sizes";
     check(name.str(), [&]() -> std::string {
       try {
         broadcast_shapes(a, b, "add");
@@ -31,7 +31,7 @@ int main() {
         const std::string text = error.what();
         if (text.find("add") != text.npos && text.find(sizes) != text.npos && text.find(dimension) != text.npos)
           return "";
-        return "the message should have the operation, \"" + std::string(sizes) + "\" and \"" + dimension +
+        return "expected a message with the operation, \"" + std::string(sizes) + "\" and \"" + dimension +
                "\": " + text;
       }
       return "expected a ShapeError";

@@ -1,4 +1,4 @@
-// Task 1.2: the gradients of a product of matrices. matmul.cpp, MatmulBackward.
+// Task 1.2: the gradients of a matrix product. matmul.cpp, MatmulBackward.
 #include <tendril/autograd/gradcheck.h>
 #include <tendril/autograd/ops/matmul.h>
 #include <tendril/tensor/creation.h>
@@ -20,12 +20,12 @@ int main() {
     });
   };
   const auto product = [](const auto& in) { return in[0].matmul(in[1]); };
-  agrees("[2, 3] by [3, 4] agrees with differences", product, {draw({2, 3}), draw({3, 4})});
-  agrees("one of one element, too", product, {draw({1, 1}), draw({1, 1})});
+  agrees("[2, 3] by [3, 4] agrees with finite differences", product, {draw({2, 3}), draw({3, 4})});
+  agrees("[1, 1] by [1, 1]", product, {draw({1, 1}), draw({1, 1})});
   agrees("batches: [2, 2, 3] by [2, 3, 2]", product, {draw({2, 2, 3}), draw({2, 3, 2})});
-  agrees("only the left operand wants a gradient", product, {draw({2, 3}), draw({3, 2}, false)});
-  agrees("only the right operand wants one", product, {draw({2, 3}, false), draw({3, 2})});
-  check("twice: the gradient of the gradient", []() -> std::string {
+  agrees("only the left operand requires a gradient", product, {draw({2, 3}), draw({3, 2}, false)});
+  agrees("only the right operand requires a gradient", product, {draw({2, 3}, false), draw({3, 2})});
+  check("second derivatives: the gradient of the gradient", []() -> std::string {
     const auto f = [](const auto& in) { return std::vector<Tensor>{in[0].matmul(in[1])}; };
     const auto make = [](const Dims& sizes) { return randn(sizes, {.dtype = kFloat64, .requires_grad = true}); };
     const auto result = autograd::gradgradcheck(f, {make({2, 3}), make({3, 2})});

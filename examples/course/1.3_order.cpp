@@ -16,27 +16,27 @@ int main() {
     (x * 2.0 + 1.0).backward();
     return same(x.grad().item<double>(), 2.0);
   });
-  check("a leaf that is used twice gets the sum: d(x * x)", [&] {
+  check("a leaf used twice receives the sum: d(x * x)", [&] {
     const Tensor x = leaf(3);
     (x * x).backward();
     return same(x.grad().item<double>(), 6.0);
   });
-  check("a result that is used twice waits for both: d(y + y * y), y = 2 x", [&] {
+  check("a result used twice waits for both gradients: d(y + y * y), y = 2 x", [&] {
     const Tensor x = leaf(3);
     const Tensor y = x * 2.0;
     (y + y * y).backward();
     return same(x.grad().item<double>(), 2.0 + 8.0 * 3.0);
   });
-  check("a diamond in a diamond", [&] {
+  check("a diamond inside a diamond", [&] {
     const Tensor x = leaf(2);
     const Tensor a = x * x, b = a + a * x, c = b * a + b;
     c.backward();  // c = (x^2 + x^3)(x^2 + 1) = x^5 + x^4 + x^3 + x^2
     return same(x.grad().item<double>(), 5 * 16.0 + 4 * 8.0 + 3 * 4.0 + 2 * 2.0);
   });
-  check("only what was asked for: grad of one of two leaves", [&] {
+  check("only the requested gradient: grad of one of two leaves", [&] {
     const Tensor x = leaf(3), y = leaf(4);
     const Tensor gradient = autograd::grad({x * y}, {y})[0];
-    return same(gradient.item<double>(), 3.0) + (x.grad().defined() ? "x got a gradient, too" : "");
+    return same(gradient.item<double>(), 3.0) + (x.grad().defined() ? "x also received a gradient" : "");
   });
   check("2^40 paths, 80 nodes: each node is visited once", [&] {
     const Tensor x = leaf(1);

@@ -1,4 +1,4 @@
-// Task 1.4: derivatives by differences. gradcheck.cpp, Checker::differences.
+// Task 1.4: derivatives by finite differences. gradcheck.cpp, Checker::differences.
 #include <tendril/autograd/gradcheck.h>
 #include <tendril/autograd/ops/pointwise.h>
 #include <tendril/tensor/creation.h>
@@ -24,22 +24,22 @@ int main() {
     });
   };
   accepts("x * x", [](const Tensors& in) { return Tensors{in[0] * in[0]}; }, {leaf({3})});
-  accepts("a matrix by a column, and a sum: two inputs, two outputs",
+  accepts("two inputs and two outputs, with broadcasting",
           [](const Tensors& in) {
             return Tensors{in[0] * in[1], in[0].exp() + in[1].sum()};
           },
           {leaf({2, 3}), leaf({2, 1})});
   accepts("no elements", [](const Tensors& in) { return Tensors{in[0] * 2.0}; }, {leaf({0})});
-  check("a wrong gradient is found: x * x that counts one x as a constant", []() -> std::string {
+  check("rejects a wrong gradient: x * x with one x as a constant", []() -> std::string {
     const Tensor x = full({2}, 3.0, {.dtype = kFloat64, .requires_grad = true});
     const auto result = autograd::gradcheck([](const Tensors& in) { return Tensors{in[0].detach() * in[0]}; }, {x});
     if (result.ok) return "it was accepted";
-    // Of 3 * 3 the true derivative is 6: the message has what was found and what was expected.
+    // The derivative of x * x at 3 is 6. The message has the analytical and the numerical derivative.
     return result.message.find('6') != std::string::npos || result.message.find("5.9") != std::string::npos
                ? ""
-               : "expected the derivative by differences, 6, in the message: " + result.message;
+               : "expected the numerical derivative, 6, in the message: " + result.message;
   });
-  check("one element moves at a time, and goes back", [&]() -> std::string {
+  check("changes one element at a time, and restores it", [&]() -> std::string {
     const Tensor x = leaf({4});
     const std::vector<double> start = x.to_vector<double>();
     std::ptrdiff_t most = 0;

@@ -1,4 +1,4 @@
-// Task 1.5: a step of an LSTM. lstm_whole.cpp, projected.
+// Task 1.5: one step of an LSTM. lstm_whole.cpp, projected.
 #include <tendril/autograd/gradcheck.h>
 #include <tendril/autograd/ops/lstm.h>
 #include <tendril/autograd/ops/pointwise.h>
@@ -27,8 +27,8 @@ std::string differs(const std::string& what, const Tensor& got, const Tensor& ex
 int main() {
   manual_seed(1);
   const auto draw = [](const Dims& sizes) { return randn(sizes, {.dtype = kFloat64, .requires_grad = true}); };
-  // 4 steps of 2 sequences, 3 numbers in, 5 cells. Of a projection by the identity nothing is to be seen: the layer
-  // with it, yours, gives what the library's kernel for layers without one gives.
+  // 4 steps of 2 sequences, 3 inputs, 5 cells. A projection by the identity changes nothing, so your layer with a
+  // projection must agree with the library's kernel for layers without one.
   const Tensor x = draw({4, 2, 3}), h0 = draw({2, 5}), c0 = draw({2, 5});
   const LstmWeights plain{draw({20, 3}), draw({20, 5}), draw({20}), draw({20}), {}};
   LstmWeights yours = plain;
@@ -46,12 +46,12 @@ int main() {
   agrees("from zeros", {}, {}, false);
   agrees("from a state", h0, c0, false);
   agrees("from the last step to the first", h0, c0, true);
-  check("its gradients", [&]() -> std::string {
+  check("gradients", [&]() -> std::string {
     const auto f = [](const std::vector<Tensor>& in) {
       const auto [output, c_n] = lstm_layer(in[0], {in[1], in[2], {}, {}, in[3]}, in[4], in[5]);
       return std::vector<Tensor>{output, c_n};
     };
-    // Here the projection makes 2 numbers of 3 cells.
+    // Here the projection maps 3 cells to 2 outputs.
     const auto result = autograd::gradcheck(
         f, {draw({2, 1, 2}), draw({12, 2}), draw({12, 2}), draw({2, 3}), draw({1, 2}), draw({1, 3})});
     return result.ok ? "" : result.message;

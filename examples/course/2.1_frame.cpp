@@ -52,11 +52,11 @@ int main() {
     check(std::string(what) + ", " + std::to_string(size) + " bytes at " + std::to_string(offset), [&] {
       const std::vector<unsigned char> bytes = bytes_of(Frame(message()));
       std::uint64_t got = 0;
-      for (std::size_t i = size; i-- > 0;) got = got << 8 | bytes.at(offset + i);  // the lowest byte comes first
+      for (std::size_t i = size; i-- > 0;) got = got << 8 | bytes.at(offset + i);  // little-endian
       return same(got, expected);
     });
   };
-  check("it begins with TDRL", [] {
+  check("the frame begins with TDRL", [] {
     const std::vector<unsigned char> bytes = bytes_of(Frame(message()));
     return same(std::string(bytes.begin(), bytes.begin() + 4), std::string("TDRL"));
   });
@@ -74,7 +74,7 @@ int main() {
   has("bytes of extension", 80, 4, 7);
   has("number of tensors", 88, 4, 1);
   has("number of references", 92, 4, 0);
-  check("a reader understands it", []() -> std::string {
+  check("a FrameReader reads it back", []() -> std::string {
     const std::vector<unsigned char> bytes = bytes_of(Frame(message()));
     FrameReader reader;
     Message read;
@@ -88,7 +88,8 @@ int main() {
       }
       if (reader.next(read)) break;
     }
-    if (read.call_id != message().call_id || read.payload.size() != 100) return "it read another message";
+    if (read.call_id != message().call_id || read.payload.size() != 100)
+      return "the reader returned a different message";
     return read.tensors.size() == 1 ? same(read.tensors[0].to_vector<float>().size(), std::size_t{6}) : "no tensor";
   });
   return course::result();

@@ -1,4 +1,4 @@
-// Task 2.2: what is to happen when a result comes. future_core.cpp, FutureCore::attach.
+// Task 2.2: the continuations of a future. future_core.cpp, FutureCore::attach.
 #include <tendril/rpc/future.h>
 
 #include <stdexcept>
@@ -13,7 +13,7 @@ using tendril::rpc::Future;
 using tendril::rpc::Promise;
 
 int main() {
-  check("a continuation does not run before the result is there", [] {
+  check("a continuation does not run before the future is ready", [] {
     Promise<int> promise;
     int seen = 0;
     const auto then = promise.future().then([&](const Future<int>& ready) { seen = ready.wait(); });
@@ -21,14 +21,14 @@ int main() {
     promise.set_value(7);
     return course::all({early, same(seen, 7)});
   });
-  check("one that is attached later runs at once", [] {
+  check("a continuation attached later runs immediately", [] {
     Promise<int> promise;
     promise.set_value(7);
     int seen = 0;
     const auto then = promise.future().then([&](const Future<int>& ready) { seen = ready.wait(); });
     return same(seen, 7);
   });
-  check("several run in the order in which they were attached, each once", [] {
+  check("several continuations run once each, in the order of attachment", [] {
     Promise<int> promise;
     std::string order;
     const auto future = promise.future();
@@ -38,14 +38,14 @@ int main() {
     promise.set_value(1);
     return same(order, std::string("abc"));
   });
-  check("a chain: what a continuation returns is the next future's result", [] {
+  check("in a chain, a continuation's return value is the next future's result", [] {
     Promise<int> promise;
     Future<int> last = promise.future();
     for (int i = 0; i < 1000; ++i) last = last.then([](const Future<int>& ready) { return ready.wait() + 1; });
     promise.set_value(0);
     return same(last.wait(), 1000);
   });
-  check("an error goes down the chain", [] {
+  check("an error propagates down the chain", [] {
     Promise<int> promise;
     const auto last = promise.future().then([](const Future<int>& ready) { return ready.wait() + 1; });
     promise.set_error(std::make_exception_ptr(std::runtime_error("lost")));
@@ -56,7 +56,7 @@ int main() {
     }
     return std::string("expected an exception");
   });
-  check("a thread that waits is woken", [] {
+  check("a waiting thread wakes up", [] {
     Promise<int> promise;
     const auto future = promise.future();
     std::jthread later([promise = std::move(promise)]() mutable { promise.set_value(3); });

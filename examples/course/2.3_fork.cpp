@@ -1,5 +1,4 @@
-// Task 2.3: a reference is handed on by somebody who is not the owner. rref_transfer.cpp, RRefTable::fork;
-// docs/rref.md.
+// Task 2.3: a worker that is not the owner passes a reference on. rref_transfer.cpp, RRefTable::fork; docs/rref.md.
 #include <tendril/rpc/call.h>
 #include <tendril/rpc/group.h>
 #include <tendril/rpc/launch.h>
@@ -26,7 +25,7 @@ struct Counter {
 
 std::optional<rpc::RRef<Counter>> kept;
 
-// Of carol: she got the reference from alice, and talks to bob.
+// These run on carol, which received the reference from alice and calls bob.
 std::int64_t add_ten(const rpc::RRef<Counter>& counter) { return counter.rpc_sync<&Counter::add>(10); }
 void keep(const rpc::RRef<Counter>& counter) { kept = counter; }
 std::int64_t add_to_kept() { return kept->rpc_sync<&Counter::add>(100); }
@@ -40,34 +39,34 @@ int run(int rank) {
   options.rpc_timeout = std::chrono::seconds(20);
   rpc::init_rpc(names[rank], options);
   if (rank == 0) {
-    check("the owner's own answers, without a fork of a user", [] {
+    check("a call through a new reference, without a fork", [] {
       const auto counter = rpc::remote<Counter>("bob", 1);
       return same(counter.rpc_sync<&Counter::add>(1), 2);
     });
-    check("carol calls bob by a reference that alice gave her", [] {
+    check("carol calls bob through a reference from alice", [] {
       const auto counter = rpc::remote<Counter>("bob", 1);
       return same(rpc::rpc_sync<&add_ten>("carol", counter), 11);
     });
-    check("twice: each time is a fork of its own", [] {
+    check("passing the reference twice makes two forks", [] {
       const auto counter = rpc::remote<Counter>("bob", 1);
       rpc::rpc_sync<&add_ten>("carol", counter);
       return same(rpc::rpc_sync<&add_ten>("carol", counter), 21);
     });
-    check("alice lets go while the reference is on its way, and carol keeps it: the object lives", [] {
+    check("the object lives if alice drops the reference in transit and carol keeps it", [] {
       auto counter = std::make_optional(rpc::remote<Counter>("bob", 1));
-      counter->rpc_sync<&Counter::add>(1);  // it is there
+      counter->rpc_sync<&Counter::add>(1);  // waits until the object exists
       const auto carol = static_cast<pid_t>(rpc::rpc_sync<&process>("carol"));
       kill(carol, SIGSTOP);
       const auto kept_there = rpc::rpc_async<&keep>("carol", *counter);
       counter.reset();
-      // What alice tells bob comes before what she asks him then: he would have heard, had she let go for good.
+      // Messages from alice to bob arrive in order, so once bob answers, a premature release would have taken effect.
       for (int i = 0; i < 10 && rpc::rpc_sync<&users_here>("bob") > 0; ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       kill(carol, SIGCONT);
       kept_there.wait();
       return same(rpc::rpc_sync<&add_to_kept>("carol"), 102);
     });
-    check("the last one lets go: bob has no users left", [] {
+    check("bob has no users after the last reference is dropped", [] {
       rpc::rpc_sync<&drop>("carol");
       for (int i = 0; i < 1000 && rpc::rpc_sync<&users_here>("bob") > 0; ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));

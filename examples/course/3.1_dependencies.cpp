@@ -18,36 +18,36 @@ namespace {
 
 Tensor leaf(double value) { return full({}, value, {.dtype = kFloat64, .requires_grad = true}); }
 Tensor one() { return full({}, 1.0, {.dtype = kFloat64}); }
-std::string no_gradient(const Tensor& x) { return x.grad().defined() ? "x got a gradient too early" : ""; }
+std::string no_gradient(const Tensor& x) { return x.grad().defined() ? "x received a gradient too early" : ""; }
 
 }  // namespace
 
-// What a worker sent to others stands in its graph as entries, as the loss does: each gets its gradient in a message of
-// its own, and when is not known.
+// Tensors that a worker sent are roots of its graph, like the loss. Each root receives its gradient in a separate
+// message, at an unknown time.
 int main() {
-  check("two messages of one tensor: its node waits for both gradients", [] {
+  check("a tensor sent in two messages waits for both gradients", [] {
     const Tensor x = leaf(3), y = x * 2.0;
     autograd::GradSink sink;
     GraphTask task({gradient_edge(y), gradient_edge(y)}, sink);
     task.add_root(0, one());
-    if (task.run()) return std::string("the run says that all is done after the first of two gradients");
+    if (task.run()) return std::string("run() returned true after the first of two gradients");
     const std::string early = no_gradient(x);
     task.add_root(1, one());
     const bool done = task.run();
     return course::all({early, same(done, true), same(x.grad().item<double>(), 4.0)});
   });
-  check("a message in the middle of a graph: what lies behind it waits for the graph and for the message", [] {
+  check("a tensor sent from inside the graph waits for the graph's and the message's gradients", [] {
     const Tensor x = leaf(3), y = x * 2.0, loss = y * 5.0;
     autograd::GradSink sink;
     GraphTask task({gradient_edge(loss), gradient_edge(y)}, sink);
     task.add_root(0, one());
-    if (task.run()) return std::string("the run says that all is done before the message has its gradient");
+    if (task.run()) return std::string("run() returned true before the message's gradient arrived");
     const std::string early = no_gradient(x);
     task.add_root(1, one());
     const bool done = task.run();
     return course::all({early, same(done, true), same(x.grad().item<double>(), 2.0 * 5.0 + 2.0)});
   });
-  check("a leaf that was sent as it is waits, too", [] {
+  check("a leaf that was sent directly waits, too", [] {
     const Tensor x = leaf(3), loss = x * 5.0;
     autograd::GradSink sink;
     GraphTask task({gradient_edge(loss), gradient_edge(x)}, sink);
@@ -58,14 +58,14 @@ int main() {
     const bool done = task.run();
     return course::all({early, same(done, true), same(x.grad().item<double>(), 6.0)});
   });
-  check("a message that nothing wanted lies behind is not waited for", [] {
+  check("a message that no requested gradient depends on is not waited for", [] {
     const Tensor x = leaf(3), other = leaf(4), y = x * 2.0, aside = other * 2.0;
     autograd::GradSink sink;
     GraphTask task(std::vector{gradient_edge(y), gradient_edge(aside)}, sink, {.wanted = {gradient_edge(x)}});
     task.add_root(0, one());
     return same(task.run(), true);
   });
-  check("SMART: a message that will get no gradient is dropped, and what waited for it runs", [] {
+  check("SMART: after a message without a gradient is dropped, the nodes that waited for it run", [] {
     const Tensor x = leaf(3), y = x * 2.0, loss = y * 5.0;
     autograd::GradSink sink;
     GraphTask task({gradient_edge(loss), gradient_edge(y)}, sink);

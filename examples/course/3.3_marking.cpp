@@ -1,4 +1,5 @@
-// Task 3.3: which messages a backward reaches. pass_protocol.cpp, PassProtocol::mark; docs/distributed_autograd.md.
+// Task 3.3: the messages that a backward pass reaches. pass_protocol.cpp, PassProtocol::mark;
+// docs/distributed_autograd.md.
 #include <tendril/dist/autograd/pass_protocol.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ PassProtocol worker() {
   options.self = 1;
   return PassProtocol(options);
 }
-/// What it wants done of one kind, in order.
+/// Returns the pending actions of one kind, in order.
 template <class Action>
 std::vector<Action> taken(PassProtocol& protocol) {
   std::vector<Action> found;
@@ -39,18 +40,18 @@ std::string list(std::vector<MessageId> messages) {
 }  // namespace
 
 int main() {
-  check("what is marked is walked from", [] {
+  check("a mark starts a walk from the marked messages", [] {
     PassProtocol protocol = worker();
     protocol.mark(7, {3, 4});
     const auto walks = taken<pass_action::Walk>(protocol);
     return walks.size() == 1 ? same(list(walks[0].sends), std::string("3 4 ")) : same(walks.size(), 1u);
   });
-  check("it is marked, and nothing else", [] {
+  check("only the given messages are marked", [] {
     PassProtocol protocol = worker();
     protocol.mark(7, {3, 4});
     return same(protocol.is_marked(3) && protocol.is_marked(4) && !protocol.is_marked(5), true);
   });
-  check("a second mark of the same message starts no second walk", [] {
+  check("marking a message again starts no second walk", [] {
     PassProtocol protocol = worker();
     protocol.mark(7, {3, 4});
     protocol.take();
@@ -58,24 +59,24 @@ int main() {
     const auto walks = taken<pass_action::Walk>(protocol);
     return walks.size() == 1 ? same(list(walks[0].sends), std::string("5 ")) : same(walks.size(), 1u);
   });
-  check("no answer before the walk is over", [] {
+  check("no answer before the walk ends", [] {
     PassProtocol protocol = worker();
     protocol.mark(7, {3});
     const std::string early = same(answers(protocol), 0u);
     protocol.walked({});
     return course::all({early, same(answers(protocol), 1u)});
   });
-  check("two walks: it answers after both", [] {
+  check("with two walks, the answer comes after both", [] {
     PassProtocol protocol = worker();
     protocol.mark(7, {3});
     protocol.mark(8, {4});
-    protocol.take();  // 8 is answered at once: the worker takes part already
+    protocol.take();  // 8 is answered immediately, because the worker is already engaged
     protocol.walked({});
     const std::string early = same(answers(protocol), 0u);
     protocol.walked({});
     return course::all({early, same(answers(protocol), 1u)});
   });
-  check("marks that bring nothing new wait for no walk", [] {
+  check("a mark without new messages is answered without a walk", [] {
     PassProtocol protocol = worker();
     protocol.mark(7, {3});
     protocol.walked({});
@@ -83,11 +84,11 @@ int main() {
     protocol.mark(8, {3});
     return same(answers(protocol), 1u);
   });
-  check("its part ends when every marked message has had its gradient (marked_unfed_)", [] {
+  check("the worker's part ends when every marked message has received its gradient (marked_unfed_)", [] {
     PassProtocol protocol = worker();
     protocol.gradient(6, 2, false);
-    protocol.run_ended(false);  // its graph waits for more
-    protocol.mark(7, {2, 3});   // 2 has had its
+    protocol.run_ended(false);  // its graph waits for more gradients
+    protocol.mark(7, {2, 3});   // 2 already has its gradient
     protocol.walked({});
     protocol.resolve(8);
     protocol.run_ended(true);
@@ -96,7 +97,7 @@ int main() {
     protocol.run_ended(true);
     return course::all({early, same(taken<pass_action::End>(protocol).size(), 1u)});
   });
-  check("what the walk reaches is marked at its owners, one message each", [] {
+  check("reached messages are marked at their owners, with one message per owner", [] {
     PassProtocol protocol = worker();
     protocol.mark(7, {3});
     protocol.take();

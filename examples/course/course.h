@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of the course say: each check by name, what was expected and what came.
+// Checks for the tests of the course. Each prints its name and, if it fails, the expected and the actual value.
 
 #include <cstdio>
 #include <exception>
@@ -13,8 +13,8 @@ namespace course {
 
 inline int failed = 0;
 
-/// Runs `what`; it fails with an exception, or by returning a text. The name comes first and at once: so it is seen
-/// which check crashed, or hangs.
+/// Runs a check, which fails by throwing an exception or by returning a non-empty text. Prints the name first, so that
+/// it is visible if the check crashes or hangs.
 inline void check(const std::string& name, const std::function<std::string()>& what) {
   std::printf("%s ... ", name.c_str());
   std::fflush(stdout);
@@ -29,14 +29,14 @@ inline void check(const std::string& name, const std::function<std::string()>& w
   std::fflush(stdout);
 }
 
-/// Empty where the two are equal. `what` says which of several numbers of a check it is.
+/// Returns an empty text if the two are equal. `what` names the compared value if a check compares several.
 template <class A, class B>
 std::string same(const A& got, const B& expected, const std::string& what = "") {
   std::ostringstream text;
   if (!(got == expected)) text << what << (what.empty() ? "" : ": ") << "expected " << expected << ", got " << got;
   return text.str();
 }
-/// Of several, on lines of their own.
+/// Joins the non-empty problems, one per line.
 inline std::string all(const std::vector<std::string>& problems) {
   std::string text;
   for (const std::string& problem : problems) {

@@ -1,4 +1,4 @@
-// The machine's limits, measured, and what the versions reach of them.
+// Measures the machine's limits and compares the versions with them.
 #include <tendril/tensor/tensor.h>
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 namespace kernels {
 namespace {
 
-/// CPU time of this process, in seconds: what other programs take does not count.
+/// CPU time of this process, in seconds, which excludes other programs.
 double processor_time() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// The quickest of several runs, in seconds.
+/// Returns the time of the fastest of several runs, in seconds.
 double seconds(const std::function<void()>& run) {
   const auto once = [&] {
     const double start = processor_time();
@@ -36,13 +36,14 @@ double seconds(const std::function<void()>& run) {
 }
 
 using Wide [[gnu::vector_size(64)]] = float;    // a register of AVX-512
-using Narrow [[gnu::vector_size(32)]] = float;  // of AVX2, which would keep the wide ones in memory
+using Narrow [[gnu::vector_size(32)]] = float;  // of AVX2, where wide vectors would spill to memory
 
-/// `kChains` sums of a vector of numbers, each of which waits for nothing but itself. Returns what it came to.
+/// Computes `kChains` independent chains of multiply-adds on vectors. Returns one element of their sum.
 template <class Vector, int kChains>
 [[gnu::always_inline]] inline float chains(std::int64_t times) {
   Vector sums[kChains];
-  for (int i = 0; i < kChains; ++i) sums[i] = Vector{} + static_cast<float>(i);  // each another, or one were computed
+  for (int i = 0; i < kChains; ++i)
+    sums[i] = Vector{} + static_cast<float>(i);  // all different, or only one is computed
   for (std::int64_t t = 0; t < times; ++t) {
 #pragma GCC unroll 12
     for (int i = 0; i < kChains; ++i) sums[i] = sums[i] * 0.999f + 0.001f;
@@ -51,22 +52,23 @@ template <class Vector, int kChains>
   for (const Vector& sum : sums) all += sum;
   return all[0];
 }
-// More chains hide more of the wait for a result; more than there are registers do not.
+// More chains hide more latency, as long as they fit the registers.
 KERNELS_FOR_EACH_PROCESSOR float wide_chains(std::int64_t times) { return chains<Wide, 12>(times); }
 KERNELS_FOR_EACH_PROCESSOR float narrow_chains(std::int64_t times) { return chains<Narrow, 12>(times); }
 KERNELS_FOR_EACH_PROCESSOR float few_chains(std::int64_t times) { return chains<Narrow, 6>(times); }
 
-/// Of multiply-adds in registers: the best of what processors differ in.
+/// Peak rate of multiply-adds in registers: the best of several shapes, because processors differ in register width and
+/// number.
 double limit_flops() {
   constexpr std::int64_t kTimes = 100000;
-  volatile float kept = 0;  // so that nothing is left out
+  volatile float kept = 0;  // so that the compiler removes nothing
   const double wide = 16 * 12 / seconds([&] { kept = wide_chains(kTimes); });
   const double narrow = 8 * 12 / seconds([&] { kept = narrow_chains(kTimes); });
   const double few = 8 * 6 / seconds([&] { kept = few_chains(kTimes); });
   return 2.0 * kTimes * std::max({wide, narrow, few});
 }
 
-/// Read and written, of blocks that no cache holds.
+/// Rate of bytes read and written, for blocks larger than any cache.
 double limit_bytes() {
   const std::vector<char> from(std::size_t{64} << 20, 1);
   std::vector<char> to(from.size());

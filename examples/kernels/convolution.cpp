@@ -13,7 +13,7 @@ namespace {
 
 using Size = std::int64_t;
 
-/// By its definition: for each place of the result the window, with a question at every number whether it is outside.
+/// By definition: visits the window of each output element and checks every position against the border.
 void plain(const float* x, const float* w, float* y, Size channels, Size size) {
   for (Size o = 0; o < channels; ++o) {
     for (Size i = 0; i < size; ++i) {
@@ -33,7 +33,8 @@ void plain(const float* x, const float* w, float* y, Size channels, Size size) {
   }
 }
 
-/// One weight at a time along a whole row of the image: where it ends is asked once a row, and the rest are vectors.
+/// Applies one weight at a time along a whole row of the image. The border is checked once per row, so the inner loop
+/// vectorises.
 KERNELS_FOR_EACH_PROCESSOR void along_rows(const float* __restrict x, const float* __restrict w, float* __restrict y,
                                            Size channels, Size size) {
   std::fill_n(y, channels * size * size, 0.0f);
@@ -53,7 +54,8 @@ KERNELS_FOR_EACH_PROCESSOR void along_rows(const float* __restrict x, const floa
   }
 }
 
-/// Each window as a column of a matrix ("im2col"): nine times the memory, and the rest is a product.
+/// Copies each window into a column of a matrix ("im2col"). This takes nine times the memory; the convolution is then a
+/// matrix product.
 void columns_of(const float* x, float* columns, Size channels, Size size) {
   for (Size c = 0; c < channels; ++c) {
     for (Size u = -1; u <= 1; ++u) {

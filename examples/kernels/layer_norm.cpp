@@ -1,4 +1,4 @@
-// Each row less its mean, over its standard deviation, times a weight, plus a bias.
+// Layer normalisation: subtracts each row's mean, divides by its standard deviation, applies a weight and a bias.
 #include <tendril/autograd/ops/layer_norm.h>
 #include <tendril/tensor/creation.h>
 
@@ -12,7 +12,7 @@ namespace {
 using Size = std::int64_t;
 constexpr float kEps = 1e-5f;
 
-/// As it is written in the paper (Ba, Kiros and Hinton, "Layer Normalization", 2016): three passes, in double.
+/// As in the paper (Ba, Kiros and Hinton, "Layer Normalization", 2016): three passes, in double.
 void plain(const float* x, const float* w, const float* b, float* y, Size rows, Size n) {
   for (Size r = 0; r < rows; ++r, x += n, y += n) {
     double mean = 0, variance = 0;
@@ -24,8 +24,8 @@ void plain(const float* x, const float* w, const float* b, float* y, Size rows, 
   }
 }
 
-/// The division and the root once a row; mean and variance in one pass, in an order that never cancels (Welford, 1962).
-/// Slower: each step waits for a division of the one before.
+/// Divides and takes the square root once per row. Computes mean and variance in one numerically stable pass (Welford,
+/// 1962). Slower, because each step depends on a division in the previous step.
 void welford(const float* x, const float* w, const float* b, float* y, Size rows, Size n) {
   for (Size r = 0; r < rows; ++r, x += n, y += n) {
     float mean = 0, squares = 0;
@@ -39,8 +39,7 @@ void welford(const float* x, const float* w, const float* b, float* y, Size rows
   }
 }
 
-/// Two passes again, each of sums side by side, over a row that is in the cache: 16 sums wait for nothing but
-/// themselves.
+/// Two passes over a row that stays in the cache, each with 16 independent sums.
 KERNELS_FOR_EACH_PROCESSOR void in_vectors(const float* __restrict x, const float* __restrict w,
                                            const float* __restrict b, float* __restrict y, Size rows, Size n) {
   constexpr Size kLanes = 16;  // n is a multiple of it

@@ -1,4 +1,4 @@
-// Four operations, from plain loops to the library's kernel: docs/kernels.md goes through them.
+// Four operations, from plain loops to the library's kernel. docs/kernels.md explains the versions.
 #include <tendril/tensor/threads.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "../support/flags.h"
+#include "../apps/support/flags.h"
 #include "kernels.h"
 #ifdef KERNELS_ON_CUDA
 #include "cuda/lessons.h"
@@ -40,9 +40,9 @@ int main(int argc, char** argv) try {
   std::vector<std::string> names, wanted;
   for (const auto& [name, run] : on_cpu) names.push_back(name);
   examples::Flags flags("kernels", "Four operations, from plain loops to the library's kernel (docs/kernels.md)");
-  flags.add("operation", wanted, names, "These only");
-  flags.add("--quick", quick, "At a size that is done at once");
-  flags.add_device(device, "Where: cpu, or cuda");
+  flags.add("operation", wanted, names, "Run only these operations");
+  flags.add("--quick", quick, "Use small sizes, for tests");
+  flags.add_device(device, "Device: cpu or cuda");
   const auto finish = [&] {
     if (device != "cpu" && device != "cuda" && device != "cuda:0")
       throw examples::FlagError("--device", "expected cpu or cuda (the first device), got " + device);

@@ -1,4 +1,4 @@
-// c = a b of n x n matrices.
+// c = a b for n x n matrices.
 #include <tendril/autograd/ops/matmul.h>
 #include <tendril/tensor/creation.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 using Size = std::int64_t;
 
-/// Each element by its definition: down a column of b, a cache line for every number.
+/// Each element by definition. Walking down a column of b costs a cache line per element.
 KERNELS_FOR_EACH_PROCESSOR void plain(const float* __restrict a, const float* __restrict b, float* __restrict c,
                                       Size n) {
   for (Size i = 0; i < n; ++i) {
@@ -23,7 +23,7 @@ KERNELS_FOR_EACH_PROCESSOR void plain(const float* __restrict a, const float* __
   }
 }
 
-/// The loops in another order: along rows of b and c, which are read in lines and computed in vectors.
+/// Reordered loops walk along rows of b and c, which uses whole cache lines and vectorises.
 KERNELS_FOR_EACH_PROCESSOR void by_rows(const float* __restrict a, const float* __restrict b, float* __restrict c,
                                         Size n) {
   std::fill_n(c, n * n, 0.0f);
@@ -34,7 +34,7 @@ KERNELS_FOR_EACH_PROCESSOR void by_rows(const float* __restrict a, const float* 
   }
 }
 
-/// A block of b stays in the cache until all rows of a have met it.
+/// Keeps a block of b in the cache while all rows of a use it.
 KERNELS_FOR_EACH_PROCESSOR void by_blocks(const float* __restrict a, const float* __restrict b, float* __restrict c,
                                           Size n) {
   constexpr Size kDeep = 64, kWide = 384;  // 96 KiB of b
@@ -51,8 +51,8 @@ KERNELS_FOR_EACH_PROCESSOR void by_blocks(const float* __restrict a, const float
   }
 }
 
-/// 6 rows by 32 columns of c in registers while k runs: each number of a and b that is loaded is used several times. n
-/// is a multiple of 96.
+/// Keeps a tile of 6 rows by 32 columns of c in registers during the loop over k, so that each loaded element of a and
+/// b is used several times. n must be a multiple of 96.
 KERNELS_FOR_EACH_PROCESSOR void in_registers(const float* __restrict a, const float* __restrict b, float* __restrict c,
                                              Size n) {
   constexpr Size kRows = 6, kColumns = 32;

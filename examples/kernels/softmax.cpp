@@ -1,4 +1,4 @@
-// Each row's exponentials over their sum.
+// Softmax: each row's exponentials divided by their sum.
 #include <tendril/autograd/ops/pointwise.h>
 #include <tendril/autograd/ops/softmax.h>
 #include <tendril/tensor/creation.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Size = std::int64_t;
 
-/// The largest is taken off first, so that nothing overflows: three passes, each exponential twice.
+/// Subtracts the largest element first, so that nothing overflows. Three passes; computes each exponential twice.
 void plain(const float* x, float* y, Size rows, Size n) {
   for (Size r = 0; r < rows; ++r, x += n, y += n) {
     float largest = x[0];
@@ -26,7 +26,7 @@ void plain(const float* x, float* y, Size rows, Size n) {
   }
 }
 
-/// Each exponential once, kept in the result, which a cache holds.
+/// Computes each exponential once and keeps it in the result, which stays in the cache.
 void exponential_once(const float* x, float* y, Size rows, Size n) {
   for (Size r = 0; r < rows; ++r, x += n, y += n) {
     const float largest = *std::max_element(x, x + n);
@@ -36,8 +36,9 @@ void exponential_once(const float* x, float* y, Size rows, Size n) {
   }
 }
 
-/// The largest and the sum in one pass: a new largest one scales the sum down. (Milakov and Gimelshein, "Online
-/// normalizer calculation for softmax", 2018.) What attention needs, whose rows are not there as a whole.
+/// Finds the largest element and the sum in one pass: a new largest element rescales the sum (Milakov and Gimelshein,
+/// "Online normalizer calculation for softmax", 2018). Attention uses this form, because its rows are never complete in
+/// memory.
 void online(const float* x, float* y, Size rows, Size n) {
   for (Size r = 0; r < rows; ++r, x += n, y += n) {
     float largest = -std::numeric_limits<float>::infinity(), sum = 0;
@@ -53,18 +54,18 @@ void online(const float* x, float* y, Size rows, Size n) {
   }
 }
 
-/// e^x for x <= 0 without a branch or a call, so that a loop of it is one of vectors: 2^n 2^f with n whole, f in
-/// [-1/2, 1/2] by its series.
+/// e^x for x <= 0 without branches or calls, so that a loop over it vectorises. Computes 2^n 2^f, with an integer n and
+/// f in [-1/2, 1/2], and a power series for 2^f.
 [[gnu::always_inline]] inline float exponential(float x) {
   const float scaled = std::max(x, -87.0f) * 1.44269504f;
-  const auto whole = static_cast<std::int32_t>(scaled - 0.5f);  // toward zero, of a negative number: the nearest
+  const auto whole = static_cast<std::int32_t>(scaled - 0.5f);  // rounds to nearest: truncation, and scaled <= 0
   const float f = (scaled - static_cast<float>(whole)) * 0.693147181f;
   const float series =
       1 + f * (1 + f * (1 / 2.0f + f * (1 / 6.0f + f * (1 / 24.0f + f * (1 / 120.0f + f * (1 / 720.0f))))));
   return series * std::bit_cast<float>((whole + 127) << 23);
 }
 
-/// Sums and maxima side by side, for a sum has an order that the compiler must keep.
+/// Computes 16 independent sums and maxima, because the compiler must not reorder a single sum.
 KERNELS_FOR_EACH_PROCESSOR void in_vectors(const float* __restrict x, float* __restrict y, Size rows, Size n) {
   constexpr Size kLanes = 16;  // n is a multiple of it
   for (Size r = 0; r < rows; ++r, x += n, y += n) {

@@ -1,5 +1,5 @@
-// How the engine runs through a small graph, as hooks on its nodes see it: for how many gradients each node waits, and
-// in which order they run.
+// Draws how the engine runs a small graph: the number of gradients that each node waits for, and the order in which
+// nodes run, recorded by hooks.
 #include <tendril/autograd/history.h>
 #include <tendril/tendril.h>
 
@@ -17,9 +17,9 @@ std::string engine() {
   const Tensor h = x * w;
   const Tensor loss = (h * h.tanh()).sum();
 
-  std::map<autograd::Node*, int> waits;  // how many edges lead to a node
+  std::map<autograd::Node*, int> waits;  // number of edges that lead to a node
   std::vector<autograd::Node*> nodes{autograd::grad_fn(loss)};
-  for (std::size_t i = 0; i < nodes.size(); ++i)  // they become more
+  for (std::size_t i = 0; i < nodes.size(); ++i)  // the loop appends to nodes
     for (const autograd::Edge& edge : nodes[i]->edges())
       if (edge && ++waits[edge.node.get()] == 1) nodes.push_back(edge.node.get());
 

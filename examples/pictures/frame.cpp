@@ -1,4 +1,4 @@
-// A line a field of docs/wire.md: offset, bytes, what they say.
+// Draws one line per field of docs/wire.md: offset, bytes, meaning.
 #include <tendril/rpc/wire/wire.h>
 #include <tendril/tendril.h>
 
@@ -22,14 +22,15 @@ Tensor doubled(const Tensor& x) { return x * 2; }
 
 namespace {
 
-/// Keeps the first request that brings a tensor, written out as it was sent.
+/// Serialises and keeps the first received request that has a tensor.
 struct Recorder : rpc::MessageHook {
   void before_send(const rpc::WorkerInfo&, rpc::Message&) override {}
   void after_receive(const rpc::WorkerInfo&, rpc::Message& request) override {
     if (request.tensors.empty() || !arrived().empty()) return;
     rpc::Frame frame(request);
     frame.acknowledge(request.acknowledged);
-    if (frame.size() != request.frame_bytes) throw std::runtime_error("a frame of another size than the one that came");
+    if (frame.size() != request.frame_bytes)
+      throw std::runtime_error("the frame differs in size from the received one");
     while (arrived().size() < frame.size()) {
       rpc::ConstBuffer buffer[1];
       frame.gather(arrived().size(), buffer);
@@ -44,8 +45,8 @@ struct Recorder : rpc::MessageHook {
 struct Field {
   std::size_t size;
   std::string what;
-  bool number = true;     // say it as a number, too
-  std::string note = {};  // what the number means
+  bool number = true;     // print it as a number, too
+  std::string note = {};  // meaning of the number
 };
 
 struct Part {
@@ -137,6 +138,6 @@ std::string frame() {
     }
     y += 18;
   }
-  if (at != bytes.size()) throw std::runtime_error("bytes that no field has");
+  if (at != bytes.size()) throw std::runtime_error("there are bytes after the last field");
   return svg.picture(500, y - 10);
 }

@@ -1,18 +1,24 @@
-// Pictures as the documents have them (scripts/pictures.sh); of graphs by autograd::dot:
+// Prints the pictures of the documentation (scripts/pictures.sh). Graphs are in Graphviz's format, by autograd::dot:
 //
-//   ./pictures tape           a graph of one process
-//   ./pictures engine         in which order the engine runs one
-//   ./pictures distributed    that of the README's program: each worker draws its part, and what one sends stands for
-//                             the other's RecvBackward
-//   ./pictures unused         the worked example of docs/distributed_autograd.md, of which a result is not used
-//   ./pictures stuck          where FAST waits for ever in it
-//   ./pictures forks          who refers to an object, as its owner and its users list it (docs/rref.md)
-//   ./pictures strides        views of one storage, an SVG like those below
-//   ./pictures plans          how kernels walk over operands
+//   ./pictures tape           an autograd graph in one process
+//   ./pictures engine         the order in which the engine runs a graph
+//   ./pictures distributed    the graph of the README's program: each worker draws its part, and a dashed edge joins a
+//                             sent tensor with its RecvBackward on the other worker
+//   ./pictures unused         the example with an unused result in docs/distributed_autograd.md
+//   ./pictures stuck          the step at which FAST waits forever in that example
+//   ./pictures forks          the references to an object, as its owner and its users list them (docs/rref.md)
+//
+// These are SVGs:
+//
+//   ./pictures strides        views of one storage
+//   ./pictures plans          the order in which kernels walk over operands
 //   ./pictures frame          the bytes of a request
 //   ./pictures schedules      the schedules of a pipeline
-//   ./pictures call           nothing, but makes calls for a trace of them: scripts/trace_picture.py
-//   ./pictures step           nothing, but trains with a distributed optimizer, for the same
+//
+// These print nothing; scripts/trace_picture.py draws their trace:
+//
+//   ./pictures call           makes calls
+//   ./pictures step           trains with a distributed optimizer
 #include <tendril/dist/autograd/graph.h>
 #include <tendril/tendril.h>
 
@@ -41,14 +47,14 @@ Tensor& last_result() {
 Tensor scale(const Tensor& x) { return last_result() = x * weight(); }
 std::string graph_of_scale() { return autograd::dot(std::exchange(last_result(), {}), {.params = {{"w", weight()}}}); }
 
-/// A part of a picture: the lines of a graph in a frame, its boxes called by the worker's name.
+/// Returns a worker's part of a picture: the graph's lines in a frame, with nodes renamed after the worker.
 std::string part(const std::string& worker, const std::string& graph) {
   const auto begin = graph.find("  n0");
   const std::string lines = graph.substr(begin, graph.rfind('}') - begin);
   return "  subgraph cluster_" + worker + " {\n  label=\"" + worker + "\" fontname=monospace\n" +
          std::regex_replace(lines, std::regex("\\bn([0-9]+)"), worker + "$1") + "  }\n";
 }
-/// The box, of those so labelled or coloured, that comes last in the part.
+/// Returns the name of the part's last box whose attributes match `what`.
 std::string box(const std::string& part, const std::string& what) {
   std::smatch found;
   std::string name;
@@ -101,16 +107,17 @@ std::vector<Reference>& kept() {
 void keep(const Reference& reference) { kept().push_back(reference); }
 void pass_on(const std::string& to) { rpc::rpc_sync<&keep>(to, kept().front()); }
 void forget() { kept().clear(); }
-/// Waits until owners have confirmed what this worker refers to: that may come after the reply of the call before.
+/// Waits until owners have confirmed this worker's references, which may happen after the previous call's reply.
 void settle() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   const auto unconfirmed = [](const rpc::LiveReference& one) { return one.state != rpc::LiveReference::State::held; };
   while (std::ranges::any_of(rpc::references(), unconfirmed)) {
-    if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("references that nobody confirms");
+    if (std::chrono::steady_clock::now() > deadline)
+      throw std::runtime_error("references were not confirmed within 10 s");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
-/// What this worker knows of references to other workers' objects: "id, state" by lines.
+/// Returns this worker's references to objects, one "id, state" per line.
 std::string users_here() {
   settle();
   std::string lines;
@@ -120,7 +127,7 @@ std::string users_here() {
   return lines;
 }
 
-/// Whom this worker, as an owner, knows: an arrow from each user.
+/// Returns one arrow for each user of an object that this worker owns.
 std::string users_of_objects_here() {
   std::string arrows;
   for (const rpc::LiveReference& one : rpc::references()) {
@@ -131,8 +138,8 @@ std::string users_of_objects_here() {
   return arrows;
 }
 
-/// alice makes an object on bob and keeps it there; carol passes her reference on to dave; bob passes one to carol,
-/// too.
+/// alice creates an object on bob, which keeps a reference to it; carol passes its reference on to dave; bob passes one
+/// to carol.
 std::string forks() {
   const auto mine = rpc::remote<&halves>("bob", ones({4}));
   mine.to_here();
@@ -158,7 +165,7 @@ std::string calls() {
   return "";
 }
 
-/// Training of parameters that bob and carol have.
+/// Trains parameters on bob and carol.
 std::string steps() {
   const auto parameter = [](const char* owner) { return rpc::remote<&weight>(owner); };
   const std::vector<rpc::RRef<Tensor>> parameters{parameter("bob"), parameter("carol")};

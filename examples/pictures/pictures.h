@@ -5,15 +5,15 @@
 #include <memory>
 #include <string>
 
-/// Views of one storage: which of its elements each sees, by its sizes, strides and offset (docs/internals.md).
+/// Views of one storage: the elements that each shows, with its sizes, strides and offset (docs/internals.md).
 std::string strides();
-/// In which order kernels walk over operands of one shape (docs/internals.md).
+/// The order in which kernels walk over operands of one shape (docs/internals.md).
 std::string plans();
-/// In which order the engine runs the nodes of a small graph (docs/internals.md).
+/// The order in which the engine runs the nodes of a small graph (docs/internals.md).
 std::string engine();
-/// The bytes of a request as it arrived, and what each says (docs/wire.md). On the first of two workers.
+/// The bytes of a received request and their meaning (docs/wire.md). Call it on the first of two workers.
 std::string frame();
-/// On both workers, before there are calls: keeps a request that arrives for frame().
+/// Makes the agent keep a received request for frame(). Call it on both workers before the first call.
 void record_frames(const std::shared_ptr<tendril::rpc::Agent>& agent);
-/// When each action of three schedules runs (docs/pipeline.md).
+/// The time at which each action of three schedules runs (docs/pipeline.md).
 std::string schedules();

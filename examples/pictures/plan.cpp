@@ -1,5 +1,5 @@
-// A row an operation: its operands' dimensions as the tensors have them, and as kernels walk over them. All numbers are
-// what the tensors and the library's own plan say.
+// Draws one row per operation: its operands' dimensions, and the dimensions that kernels walk over. All numbers come
+// from the tensors and the library's own plan.
 #include <tendril/tendril.h>
 #include <tendril/tensor/detail/plan.h>
 #include <tendril/tensor/raw.h>

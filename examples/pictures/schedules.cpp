@@ -1,4 +1,4 @@
-// A box an action, as wide as it takes by the library's own simulation.
+// Draws one box per action, with the duration of the library's own simulation as its width.
 #include <tendril/tendril.h>
 
 #include <algorithm>

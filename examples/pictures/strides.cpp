@@ -1,5 +1,5 @@
-// A row a view: its storage with the elements that the view sees, and the view itself, each element in its place. All
-// numbers are what the tensors say.
+// Draws one row per view: the storage with the view's elements marked, and the view with each element in its place. All
+// numbers come from the tensors.
 #include <tendril/tendril.h>
 
 #include <set>

@@ -3,21 +3,21 @@
 #include <sstream>
 #include <string>
 
-/// A picture whose parts are put where they are said to be; units are pixels.
+/// An SVG picture made of boxes and lines of text at given positions; units are pixels.
 class Svg {
  public:
-  /// A rectangle, and what is written in its middle.
+  /// Adds a rectangle with centred text.
   void box(double x, double y, double width, double height, const std::string& color, const std::string& text = "") {
     parts_ << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << height << "\" fill=\""
            << color << "\" stroke=\"#333\" stroke-width=\"0.5\"/>\n";
     if (!text.empty()) this->text(x + width / 2, y + height / 2 + 4, text, "text-anchor=\"middle\"");
   }
-  /// A line of text; `style` are attributes more.
+  /// Adds a line of text; `style` holds additional attributes.
   void text(double x, double y, const std::string& text, const std::string& style = "") {
     parts_ << "<text x=\"" << x << "\" y=\"" << y << "\" xml:space=\"preserve\"" << (style.empty() ? "" : " ") << style
            << '>' << text << "</text>\n";
   }
-  /// The whole of this size.
+  /// Returns the complete SVG, with this size.
   std::string picture(double width, double height) const {
     std::ostringstream all;
     all << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height

@@ -1,115 +1,141 @@
-// ResNet-50 cut over workers that a master feeds with micro-batches, which go through all at the same time. After
-// PyTorch's tutorial "Distributed pipeline parallelism using RPC", whose form is --schedule by-hand. Read pipeline.h
-// first; flags, data, and what is printed, are in ../support/resnet50_pipeline.
-#include "../support/resnet50_pipeline/support.h"
-#include "pipeline.h"
+// ResNet-50 as a pipeline over RPC: each of two workers holds half of the network, and a master (rank 0) feeds them
+// micro-batches, which are in both halves at the same time. After PyTorch's tutorial "Distributed pipeline parallelism
+// using RPC". ../apps/resnet50_pipeline has schedules, any number of workers, real images and GPUs.
+#include <tendril/tendril.h>
 
-namespace pipeline {
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
-namespace pp = tendril::dist::pipeline;
+using namespace tendril;
 
-/// Of class numbers, or as in the tutorial of one-hot rows. Called by name on the last stage's worker.
-Tensor loss_of(const Tensor& scores, const Tensor& labels) {
-  return labels.dtype() == kInt64 ? cross_entropy(scores, labels) : mse_loss(scores, labels);
-}
+struct Options {
+  std::int64_t batch_size = 120;
+  std::int64_t image_size = 128;
+  std::int64_t width = 64;  // channels of the first stage; 64 is ResNet-50
+  std::vector<std::int64_t> splits = {1, 2, 4, 8};
 
-/// `step(context, inputs, labels)` is forward, backward and the optimizer's step of a batch; it returns the loss.
-template <class Step>
-void train(Batches& batches, Step step) {
-  while (batches.next()) {
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& batch_size& image_size& width& splits;
+  }
+};
+
+constexpr std::int64_t kBatches = 3;
+constexpr std::int64_t kClasses = 1000;
+
+// Common to both halves. Micro-batches arrive on different threads, and batch normalization takes one at a time.
+class ResNetBase : public nn::Module {
+ public:
+  Tensor forward(const rpc::RRef<Tensor>& x_rref) {
+    const Tensor x = x_rref.to_here();
+    const auto lock = rpc::blocking([this] { return std::unique_lock(mutex_); });
+    return seq_(x);
+  }
+
+  std::vector<rpc::RRef<Tensor>> parameter_rrefs() const { return dist::parameter_rrefs(*this); }
+
+ protected:
+  explicit ResNetBase(nn::Sequential seq) : seq_(std::move(seq)) { nn::init_resnet_(seq_); }
+
+  static nn::Sequential make_layer(std::int64_t in, std::int64_t width, int blocks, int stride) {
+    nn::Sequential layer;
+    nn::fill_resnet_stage<nn::Bottleneck>(layer, in, width, blocks, stride);
+    return layer;
+  }
+
+ private:
+  std::mutex mutex_;
+  nn::Sequential seq_;
+  TENDRIL_MEMBERS(seq_)
+};
+
+struct ResNetShard1 : ResNetBase {
+  explicit ResNetShard1(std::int64_t width)
+      : ResNetBase(nn::Sequential(nn::Conv2d(3, width, 7, {.stride = 2, .padding = 3, .bias = false}),
+                                  nn::BatchNorm2d(width), nn::ReLU(), nn::MaxPool2d(3, {.stride = 2, .padding = 1}),
+                                  make_layer(width, width, 3, 1), make_layer(4 * width, 2 * width, 4, 2))) {}
+};
+
+struct ResNetShard2 : ResNetBase {
+  explicit ResNetShard2(std::int64_t width)
+      : ResNetBase(nn::Sequential(make_layer(8 * width, 4 * width, 6, 2), make_layer(16 * width, 8 * width, 3, 2),
+                                  nn::AdaptiveAvgPool2d(1), nn::Flatten(), nn::Linear(32 * width, kClasses))) {}
+};
+
+class DistResNet50 {
+ public:
+  DistResNet50(std::int64_t num_splits, std::int64_t width)
+      : num_splits_(num_splits),
+        shard1_(rpc::remote<ResNetShard1>("worker1", width)),
+        shard2_(rpc::remote<ResNetShard2>("worker2", width)) {}
+
+  // The master waits only at the end: while worker2 computes on a micro-batch, worker1 computes on the next one.
+  Tensor forward(const Tensor& xs) const {
+    std::vector<rpc::Future<Tensor>> outputs;
+    for (const Tensor& x : xs.chunk(num_splits_)) {
+      const rpc::RRef<Tensor> x_rref(x);
+      const rpc::RRef<Tensor> y_rref = shard1_.remote<&ResNetShard1::forward>(x_rref);
+      outputs.push_back(shard2_.rpc_async<&ResNetShard2::forward>(y_rref));
+    }
+    return cat(rpc::wait_all(std::move(outputs)));
+  }
+
+  std::vector<rpc::RRef<Tensor>> parameter_rrefs() const {
+    std::vector<rpc::RRef<Tensor>> all = shard1_.rpc_sync<&ResNetShard1::parameter_rrefs>();
+    for (const auto& param : shard2_.rpc_sync<&ResNetShard2::parameter_rrefs>()) all.push_back(param);
+    return all;
+  }
+
+ private:
+  std::int64_t num_splits_;
+  rpc::RRef<ResNetShard1> shard1_;
+  rpc::RRef<ResNetShard2> shard2_;
+};
+
+void run_master(const Options& options, std::int64_t num_splits) {
+  const DistResNet50 model(num_splits, options.width);
+  dist::DistributedOptimizer<optim::SGD> opt(model.parameter_rrefs(), {.lr = 0.05});
+  const Tensor classes = randint(0, kClasses, {options.batch_size});
+  for (std::int64_t batch = 0; batch < kBatches; ++batch) {
+    std::printf("Processing batch %lld\n", static_cast<long long>(batch));
+    const Tensor inputs = randn({options.batch_size, 3, options.image_size, options.image_size});
+    const Tensor labels = one_hot(classes, kClasses).to(kFloat32);
     const dist::autograd::Context context;
-    batches.learnt(step(context, batches.inputs, batches.labels));
-  }
-}
-
-/// The tutorial's: two shards, a call for each micro-batch, one backward through them all.
-void run_by_hand(const Options& options, Batches& batches, const std::vector<std::int64_t>& micro_batches) {
-  const DistResNet50 model(options.network, micro_batches);
-  dist::DistributedOptimizer<optim::SGD> opt(model.parameter_rrefs(), {.lr = 0.05});
-  train(batches, [&](const dist::autograd::Context& context, const Tensor& inputs, const Tensor& labels) {
-    const Tensor loss = loss_of(model.forward(inputs), labels);
-    batches.draw(context, loss);
-    dist::autograd::backward(context, {loss});
+    const Tensor outputs = model.forward(inputs);
+    dist::autograd::backward(context, {mse_loss(outputs, labels)});
     opt.step(context);
-    return loss.item<double>();
-  });
-}
-
-/// Who does what when.
-pp::Schedule schedule_of(const Options& options, int micro_batches) {
-  if (options.schedule == "gpipe") return pp::gpipe(options.workers, micro_batches);
-  if (options.schedule == "1f1b") return pp::one_forward_one_backward(options.workers, micro_batches);
-  return pp::interleaved(options.workers, micro_batches, options.stages_per_worker);
-}
-
-/// Measures the layers here, on a few images, and makes the schedule's stages on the workers: cut so that the most
-/// expensive one costs the least.
-std::vector<rpc::RRef<pp::Stage>> make_stages(const Options& options, const pp::Schedule& schedule,
-                                              std::int64_t images) {
-  const Network& network = options.network;
-  std::vector<double> costs;
-  ResNetPart whole(network, 0, network.layers());
-  for (const auto& cost : pp::measure_layers(whole.layers, few_images(options, images), 1))
-    costs.push_back(cost.both());
-  const std::vector<std::size_t> cut = pp::partition(costs, schedule.stages);
-  if (options.report) print_cut(schedule, cut, costs);
-
-  std::vector<rpc::RRef<pp::Stage>> stages;
-  for (int s = 0; s < schedule.stages; ++s) {
-    const std::string worker = name_of(1 + schedule.worker_of(s));
-    const std::size_t begin = cut.at(stages.size()), end = cut.at(stages.size() + 1);
-    stages.push_back(s + 1 < schedule.stages ? pp::make_stage<ResNetPart>(worker, network, begin, end)
-                                             : pp::make_loss_stage<ResNetPart, &loss_of>(worker, network, begin, end));
   }
-  return stages;
 }
 
-/// Any number of stages, each of which does its list of a schedule.
-void run_by_schedule(const Options& options, Batches& batches, const std::vector<std::int64_t>& micro_batches) {
-  const pp::Schedule schedule = schedule_of(options, static_cast<int>(micro_batches.size()));
-  pp::Pipeline model(make_stages(options, schedule, micro_batches.front()), schedule,
-                     {.checkpoint = options.recompute});
-  dist::DistributedOptimizer<optim::SGD> opt(model.parameter_rrefs(), {.lr = 0.05});
-  train(batches, [&](const dist::autograd::Context& context, const Tensor& inputs, const Tensor& labels) {
-    const double loss = model.train(context, inputs, labels, micro_batches);
-    opt.step(context);
-    return loss;
-  });
-  if (options.report) std::fputs(model.report().text().c_str(), stdout);
-}
-
-/// With --device cuda and more than one GPU, workers have GPUs of their own as far as there are.
-Device device_of(int rank, const Options& options) {
-  const int last = device_count(DeviceType::cuda) - 1;
-  return examples::device_of(options.device, rank > 1 ? std::min(rank - 1, last) : 0);
-}
-
-/// What each process of the group does, whoever started it. Workers wait in shutdown() and serve the master until it is
-/// done.
-void run_worker(int rank, Options options, const std::vector<std::int64_t>& micro_batches) {
-  rpc::InitOptions init;
-  init.rpc_timeout = std::chrono::minutes(10);  // a call is a forward pass, and waits for those before it
-  if (options.threads > 0) set_num_threads(options.threads);
-  const Device mine = device_of(rank, options);
-  set_default_device(mine);
-  for (int peer = 0; peer <= options.workers; ++peer) {  // whatever one of the others gets is to be where it computes
-    if (peer != rank) init.device_maps[name_of(peer)] = {{mine, device_of(peer, options)}};
+void run_worker(int rank, const Options& options) {
+  const std::string name = rank == 0 ? "master" : "worker" + std::to_string(rank);
+  rpc::init_rpc(name, {.rpc_timeout = std::chrono::minutes(10)});  // a call waits for all before it
+  if (rank == 0) {
+    for (const std::int64_t num_splits : options.splits) {
+      const auto start = std::chrono::steady_clock::now();
+      run_master(options, num_splits);
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+      std::printf("number of splits = %lld, execution time = %.2f s\n", static_cast<long long>(num_splits),
+                  seconds.count());
+      std::fflush(stdout);
+    }
   }
-  std::optional<Batches> batches;
-  if (rank == 0) options.network.classes = batches.emplace(options).classes();
-  rpc::init_rpc(name_of(rank), init);
-  if (batches) (options.schedule == "by-hand" ? run_by_hand : run_by_schedule)(options, *batches, micro_batches);
   rpc::shutdown();
 }
 
-}  // namespace pipeline
-
 int main(int argc, char** argv) {
-  return examples::run_main(argc, argv, pipeline::parse_options, [&](const pipeline::Options& options) {
-    for (const auto& micro_batches : options.runs) {
-      const auto start = std::chrono::steady_clock::now();
-      const int rank = tendril::rpc::launch<&pipeline::run_worker>(argc, argv, options.launch, options, micro_batches);
-      if (rank == 0) pipeline::print_run(micro_batches.size(), start);
-    }
-  });
+  Options options;
+  CLI::App app("Trains ResNet-50 in two halves, each on its own worker, on random images");
+  app.add_option("--splits", options.splits, "micro-batches per batch, one run for each")->check(CLI::PositiveNumber);
+  app.add_option("--batch-size", options.batch_size, "images per batch")->check(CLI::PositiveNumber);
+  app.add_option("--image-size", options.image_size, "height and width of the images")->check(CLI::Range(32, 1024));
+  app.add_option("--width", options.width, "channels of the first stage; 64 is ResNet-50")->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  rpc::launch<&run_worker>(argc, argv, {.world_size = 3}, options);
 }

@@ -8,7 +8,7 @@ using tendril::dist::autograd::make_id;
 
 namespace {
 
-/// A rank's n-th message.
+/// The id of a rank's n-th message.
 constexpr auto m = [](int rank, unsigned n) { return make_id(rank, n); };
 
 }  // namespace
@@ -23,7 +23,7 @@ const std::vector<Example>& examples() {
                  {m(0, 2), {.sender = 0, .receiver = 1, .users = {m(1, 3)}}},
                  {m(1, 3), {.sender = 1, .receiver = 0, .used_by_root = true}}}},
       {.name = "chain",
-       .program = "rank 0: loss = f(x) on rank 1, which calls g on rank 2; all that is sent is used",
+       .program = "rank 0: loss = f(x) on rank 1, which calls g on rank 2; every sent tensor is used",
        .workers = 3,
        .graph = {{m(0, 1), {.sender = 0, .receiver = 1, .users = {m(1, 1)}}},
                  {m(1, 1), {.sender = 1, .receiver = 2, .users = {m(2, 1)}}},

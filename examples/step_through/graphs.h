@@ -7,9 +7,9 @@
 
 namespace step_through {
 
-/// A small program over several workers, as what it has recorded.
+/// A small program on several workers, as its recorded graph.
 struct Example {
-  std::string name, program;  ///< what the workers computed, for people
+  std::string name, program;  ///< `program` describes the workers' computation to the reader
   int workers = 2;
   tendril::dist::autograd::SimulatedGraph graph;
 };

@@ -1,16 +1,16 @@
-// Goes through a backward over several workers step by step, with the protocol that dist/autograd runs and without a
-// network: what comes to whom, what that worker then does, and what is under way.
+// Steps through a backward pass over several workers. Runs the protocol of dist/autograd without a network, and shows
+// the messages in transit, the message that arrives next, and the receiver's reaction.
 //
 //   ./step_through                          in the terminal: next, run, a number, quit
-//   ./step_through --mode fast              PyTorch's algorithm: with a result that is not used it waits for ever
-//   ./step_through --html page.html         the same as a page for a browser
+//   ./step_through --mode fast              PyTorch's algorithm, which waits forever if a result is unused
+//   ./step_through --html page.html         as a page for a browser
 #include <fstream>
 #include <iostream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "../support/flags.h"
+#include "../apps/support/flags.h"
 #include "graphs.h"
 #include "page.h"
 
@@ -26,10 +26,10 @@ const Example& example_named(const std::string& name) {
   for (const Example& example : examples()) {
     if (example.name == name) return example;
   }
-  throw std::invalid_argument(name);  // not reached: the flag has its choices
+  throw std::invalid_argument(name);  // not reached: the flag accepts only the examples' names
 }
 
-/// What has happened since line `from`.
+/// Prints the transcript from line `from` on. Returns the line after the last one printed.
 std::size_t print_news(const PassSimulation& simulation, std::size_t from) {
   for (; from < simulation.transcript().size(); ++from) std::cout << simulation.transcript()[from] << '\n';
   return from;
@@ -97,10 +97,10 @@ int main(int argc, char** argv) {
   step_through::Settings settings;
   std::vector<std::string> names;
   for (const auto& example : step_through::examples()) names.push_back(example.name);
-  examples::Flags flags("step_through", "A backward over several workers, step by step");
-  flags.add("--example", settings.example, names, "what was recorded");
-  flags.add("--mode", settings.mode, std::vector<std::string>{"smart", "fast"}, "the algorithm");
-  flags.add_output("--html", settings.html, "write a page for a browser into this file");
+  examples::Flags flags("step_through", "Steps through a backward pass over several workers");
+  flags.add("--example", settings.example, names, "Recorded program");
+  flags.add("--mode", settings.mode, std::vector<std::string>{"smart", "fast"}, "Algorithm of the backward pass");
+  flags.add_output("--html", settings.html, "Write a page for a browser to this file");
   if (const auto status = flags.parse(argc, argv)) return *status;
   return step_through::run(settings);
 }

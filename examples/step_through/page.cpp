@@ -30,9 +30,9 @@ constexpr const char* kScript = R"html(
 <div id="picture"></div>
 <p class="key"><span style="background:#eee">waits</span><span style="background:#ffe28a">marked</span>
 <span style="background:#9fdfa0">has its gradient, has run</span>
-<span style="border-style:dashed">will get none</span>S: where a message was sent, R: where it was received;
-gradients go from R to S, then along the graph of the worker to its other R</p>
-<pre id="lines"></pre><p>Under way:</p><pre id="events"></pre>
+<span style="border-style:dashed">will get no gradient</span>S: where a message was sent, R: where it was received;
+gradients travel from R to S, then through the worker's graph to its other R</p>
+<pre id="lines"></pre><p>In transit:</p><pre id="events"></pre>
 <script>
 const columns = data.messages.length, width = 110 * columns + 90, lane = 90, height = lane * data.workers + 20;
 const x = i => 110 * i + 130, y = rank => lane * rank + 55;
@@ -47,7 +47,7 @@ function picture(state) {
   for (const m of data.messages) {
     const s = place(m, true), r = place(m, false);
     out += line(...r, ...s, 'stroke="#36c" stroke-width="2"');
-    for (const user of m.users) {  // bowed: not through other nodes
+    for (const user of m.users) {  // curved, to avoid other nodes
       const u = place(data.messages[at.get(user)], true), bow = m.receiver === 0 ? -70 : 70;
       out += `<path d="M ${u[0]} ${u[1]} Q ${(u[0] + r[0]) / 2} ${u[1] + bow} ${r[0]} ${r[1]}" fill="none" stroke="#999"/>`;
     }
@@ -80,7 +80,7 @@ show();
 </script></html>
 )html";
 
-/// A JSON string; `<` too, which might end the script.
+/// Returns a JSON string literal. Escapes `<` too, which could end the script.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -110,14 +110,14 @@ std::string name(MessageId message) {
   return std::to_string(worker_of(message)) + '.' + std::to_string(number_of(message));
 }
 
-/// [send node, recv node], by the names of the style sheet.
+/// Returns the style sheet's class names for [send node, recv node].
 std::string state(const PassSimulation& simulation, MessageId message) {
   const PassSimulation::SendState send = simulation.send_state(message);
   const char* const of_send = send.fed ? "had" : send.dropped ? "dropped" : send.marked ? "marked" : "waiting";
   return array(std::vector<std::string>{of_send, simulation.has_run(message) ? "had" : "waiting"}, quoted);
 }
 
-/// Each message before those whose computation used it.
+/// Returns the messages in topological order: each before the messages computed from it.
 std::vector<MessageId> as_recorded(const SimulatedGraph& graph) {
   const std::function<int(MessageId)> depth = [&](MessageId id) {
     int deepest = 0;
@@ -130,7 +130,7 @@ std::vector<MessageId> as_recorded(const SimulatedGraph& graph) {
   return order;
 }
 
-/// What happened since line `from`, the graph, and what is under way.
+/// Returns one step as JSON: the transcript from line `from` on, the state of each node, and the messages in transit.
 std::string step(const PassSimulation& simulation, const std::vector<MessageId>& order, std::size_t from) {
   const std::vector<std::string> lines(simulation.transcript().begin() + static_cast<std::ptrdiff_t>(from),
                                        simulation.transcript().end());

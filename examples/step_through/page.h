@@ -6,9 +6,9 @@
 
 namespace step_through {
 
-/// One HTML page, with no need of a network, that goes through the whole backward step by step: a picture of the graph
-/// in which what has happened is coloured, what each worker did, and what is under way. `#7` behind its address shows
-/// step 7, `#last` the last.
+/// Returns one HTML page that steps through the whole backward pass and needs no network. It shows the graph with the
+/// progress in colours, each worker's actions, and the messages in transit. `#7` after its address opens step 7,
+/// `#last` the last step.
 std::string page(const Example& example, tendril::dist::autograd::PassSimulation simulation);
 
 }  // namespace step_through

@@ -1,4 +1,4 @@
-// Chapter 0: reverse-mode differentiation in one file of plain C++, without Tendril. All the rest grows from it.
+// Chapter 0: reverse-mode differentiation in one file of plain C++, without Tendril.
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -8,7 +8,7 @@
 #include <valarray>
 #include <vector>
 
-// ---- Numbers: a matrix, row after row. A valarray does what goes element by element.
+// ---- Numbers: a matrix in row-major order. A valarray has the elementwise arithmetic.
 struct Matrix {
   std::size_t rows, cols;
   std::valarray<double> at = std::valarray<double>(rows * cols);
@@ -29,10 +29,10 @@ Matrix transposed(const Matrix& a) {
   return out;
 }
 
-// ---- The record: a node for each result, with what it was made of and how its gradient becomes theirs.
+// ---- The record: one node per result, with its inputs and the function from its gradient to theirs.
 struct Node {
   Matrix value, gradient;
-  long number;  // a result is made after its inputs, so its number is larger
+  long number;  // a result is created after its inputs, so its number is larger
   std::vector<std::shared_ptr<Node>> inputs;
   std::function<std::vector<Matrix>(const Matrix& g)> backward;  // d(loss)/d(this) to d(loss)/d(each input)
 };
@@ -43,7 +43,7 @@ Value record(Matrix value, std::vector<Value> inputs = {}, decltype(Node::backwa
   return std::make_shared<Node>(Node{std::move(value), zero, ++made, std::move(inputs), std::move(backward)});
 }
 
-// ---- The engine: newest first, so that a node runs when all that used it has run. No recursion, however deep.
+// ---- The engine: newest node first, so that a node runs after every node that used it. A loop, not a recursion.
 void backward(const Value& loss) {
   loss->gradient(0, 0) = 1;
   std::map<long, Node*, std::greater<>> waiting{{loss->number, loss.get()}};
@@ -52,13 +52,13 @@ void backward(const Value& loss) {
     if (!node.backward) continue;  // a leaf
     const std::vector<Matrix> gradients = node.backward(node.gradient);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      node.inputs[i]->gradient.at += gradients[i].at;  // an input that is used twice gets the sum
+      node.inputs[i]->gradient.at += gradients[i].at;  // an input that is used twice receives the sum
       waiting.emplace(node.inputs[i]->number, node.inputs[i].get());
     }
   }
 }
 
-// ---- Operations: a value now, and how to differentiate it later.
+// ---- Operations: compute a value now, and record how to differentiate it later.
 Value matmul(const Value& a, const Value& b) {
   return record(product(a->value, b->value), {a, b}, [a, b](const Matrix& g) {
     return std::vector{product(g, transposed(b->value)), product(transposed(a->value), g)};
@@ -66,7 +66,7 @@ Value matmul(const Value& a, const Value& b) {
 }
 
 Value add(const Value& a,
-          const Value& b) {  // b may be one row: it is repeated (broadcast), so its gradients are summed
+          const Value& b) {  // b may have one row, which is repeated (broadcast), so its gradients are summed
   const bool repeats = b->value.rows < a->value.rows;
   const Matrix ones{a->value.rows, 1, std::valarray(1.0, a->value.rows)};
   const Matrix out{ones.rows, b->value.cols, a->value.at + (repeats ? product(ones, b->value) : b->value).at};
@@ -90,7 +90,7 @@ Value mean_square(const Value& a, const Matrix& target) {
 }
 
 int main() {
-  // 100 points on a line, and a sine there: a network with one hidden layer learns it.
+  // A network with one hidden layer learns a sine from 100 points.
   std::mt19937 random(1);
   Matrix x{100, 1}, y{100, 1}, w1{1, 16}, b1{1, 16}, w2{16, 1}, b2{1, 1};
   for (std::size_t i = 0; i < 100; ++i) y(i, 0) = std::sin(2 * (x(i, 0) = 0.04 * (static_cast<double>(i) - 50)));
@@ -99,11 +99,11 @@ int main() {
   const std::vector<Value> parameters{record(w1), record(b1), record(w2), record(b2)};
   const auto loss = [&] {
     const Value hidden = tanh(add(matmul(record(x), parameters[0]), parameters[1]));
-    const Value more = add(hidden, tanh(add(hidden, parameters[1])));  // what is used twice gets both gradients
+    const Value more = add(hidden, tanh(add(hidden, parameters[1])));  // hidden receives both gradients
     return mean_square(add(matmul(more, parameters[2]), parameters[3]), y);
   };
   backward(loss());
-  double worst = 0;  // a gradient is right if it agrees with differences
+  double worst = 0;  // a gradient is right if it agrees with finite differences
   for (const Value& p : parameters)
     for (std::size_t i = 0; i < p->value.at.size(); ++i) {
       const auto moved = [&](double by) { return p->value.at[i] += by, loss()->value(0, 0); };

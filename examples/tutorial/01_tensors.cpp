@@ -1,4 +1,4 @@
-// Chapter 1: tensors. An n-dimensional array with a dtype and a device; many views may share one memory.
+// Chapter 1: tensors. A tensor is an n-dimensional array with a dtype and a device; views share memory.
 #include <tendril/tendril.h>
 
 #include <iostream>
@@ -6,7 +6,7 @@
 using namespace tendril;
 
 int main() {
-  // Made of values, by a rule, or at random: all random numbers follow from a seed.
+  // Tensors are made from values, by a rule, or at random. The seed determines all random numbers.
   manual_seed(1);
   const Tensor a = tensor({{1.0f, 2.0f, 3.0f}, {4.0f, 5.0f, 6.0f}});
   const Tensor r = randn({2, 3});
@@ -14,15 +14,15 @@ int main() {
   std::cout << "zeros, arange, random: " << zeros({2, 2}).sizes() << " " << arange(4).sizes() << " " << r.sizes()
             << "\n";
 
-  // Arithmetic goes element by element; sizes of one, and missing ones, are repeated (broadcasting).
+  // Arithmetic is elementwise; dimensions that are missing or of size one are repeated (broadcasting).
   const Tensor row = tensor({10.0f, 20.0f, 30.0f});
   std::cout << "a + row:\n" << a + row << "\n";
   std::cout << "a * a.sum(1, keepdim):\n" << a * a.sum(1, true) << "\n";
 
-  // A view is another look at the same elements: nothing is copied, and a change is seen through all of them.
+  // A view shares its tensor's elements: nothing is copied, and a change is visible through every view.
   Tensor b = a.clone();
   Tensor column = b.select(1, 0);
-  column.mul_(100);  // a method whose name ends with _ changes its tensor
+  column.mul_(100);  // a method whose name ends with _ works in place
   std::cout << "b, after its first column was multiplied by 100 through a view:\n" << b << "\n";
   std::cout << "b.t() is " << b.t().sizes() << " with strides " << b.t().strides() << "\n";
 
@@ -31,16 +31,16 @@ int main() {
   std::cout << "b, after b[0, 1:3] = -1:\n" << b << "\n";
   std::cout << "elements above 50: " << b[{b > 50}] << "\n";
 
-  // Products of matrices, and sums over what two indices have in common.
+  // Matrix products, and sums over shared indices.
   std::cout << "a @ a.t():\n" << a.matmul(a.t()) << "\n";
   std::cout << "the same by einsum: " << einsum("ik,jk->ij", {a, a}).sizes() << "\n";
 
-  // What does not fit is an error that names the operation and what it was given.
+  // An error names the operation and its arguments.
   try {
     a.matmul(a);
   } catch (const Error& error) {
     std::cout << "error: " << error.what() << "\n";
   }
-  // One number comes out with item().
+  // item() returns the value of a tensor with one element.
   std::cout << "mean of a: " << a.mean().item<float>() << "\n";
 }

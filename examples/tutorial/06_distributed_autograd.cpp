@@ -1,4 +1,4 @@
-// Chapter 6: distributed autograd. A call records, on both sides, that a value crossed; backward crosses the other way.
+// Chapter 6: distributed autograd. Both sides of a call record the tensors sent; backward returns their gradients.
 #include <tendril/tendril.h>
 
 #include <cstdio>
@@ -6,7 +6,7 @@
 
 using namespace tendril;
 
-// Bob's own parameter. Its gradient stays with bob.
+// Bob's parameter. Its gradient stays on bob.
 const Tensor& weight() {
   static const Tensor w = full({3}, 5.0, TensorOptions{.requires_grad = true});
   return w;
@@ -19,7 +19,7 @@ void run(int rank) {
   if (rank == 0) {
     const Tensor x = tensor({1.0f, 2.0f, 3.0f}, {.requires_grad = true});
 
-    // A context collects the gradients of one pass: those of two passes, or two trainers, never mix.
+    // A context holds the gradients of one pass, so those of two passes or two trainers never mix.
     dist::autograd::Context context;
     const Tensor y = rpc::rpc_sync<&scale>("bob", x.exp());  // alice -> bob -> alice
     const Tensor loss = (y * x).sum();
@@ -28,7 +28,7 @@ void run(int rank) {
     std::cout << "alice's gradient of x:  " << dist::autograd::get_gradients(context).at(x) << "\n";
     std::cout << "bob's gradient of w:    " << rpc::rpc_sync<&gradient_of_weight>("bob", context.id()) << "\n";
 
-    // The same in one process.
+    // The same computation in one process.
     const Tensor w = full({3}, 5.0, TensorOptions{.requires_grad = true});
     (x.exp() * w * x).sum().backward();
     std::cout << "in one process, x and w: " << x.grad() << " " << w.grad() << "\n";

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # commands.sh SOURCE EXAMPLES: every ```sh block of every page is what a shell can read; the scripts and files that it
-# names are there, and each of the examples' programs (built in EXAMPLES) knows the flags that it is given.
+# names are there, and each of the examples' programs (built in EXAMPLES) knows the flags that it is given. An
+# application is in EXAMPLES/apps.
 set -uo pipefail
 cd "$1" || exit 1
 examples=$2
@@ -12,8 +13,13 @@ while IFS=: read -r page line text; do
   text=${text%% #*}
   # shellcheck disable=SC2086  # words
   set -- $text
-  program=$examples/${1:-none}/${1:-none}
-  [ -x "$program" ] && help=$("$program" --help 2>&1) || help=
+  program=${1:-none} program=${program#./} help=
+  for program in "$examples/$program/$program" "$examples/apps/${program%_app}/$program"; do
+    if [ -x "$program" ]; then
+      help=$("$program" --help 2>&1)
+      break
+    fi
+  done
   for word in "$@"; do
     case $word in
       ./scripts/* | deploy/*) [ -e "$word" ] || finding "$page:$line: no such file: $word" ;;

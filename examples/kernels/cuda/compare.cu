@@ -1,4 +1,4 @@
-// The device's limits, measured.
+// Measures the device's limits.
 #include "tendril/tensor/cuda/kernels/kernel.cuh"
 
 #include <tendril/tensor/creation.h>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace tendril;
 
-/// Of one run, in seconds: the best of some batches, each long enough for the clock.
+/// Returns the time of one run in seconds: the best of several batches, each long enough for the clock's resolution.
 double seconds(const std::function<void()>& run) {
   const auto of = [&](int runs) {
     cuda::Event start(true), end(true);
@@ -32,7 +32,7 @@ double seconds(const std::function<void()>& run) {
 
 constexpr int kThreads = 256, kChains = 8;
 
-/// kChains sums a thread, each of which waits for nothing but itself.
+/// kChains independent chains of multiply-adds per thread.
 __global__ void __launch_bounds__(kThreads) chains(float* out, int times) {
   float sums[kChains];
   for (int i = 0; i < kChains; ++i) sums[i] = static_cast<float>(threadIdx.x + i);
@@ -61,7 +61,7 @@ Machine measured(bool quick) {
 
 bool compare(const std::string& title, const Work& work, const Tensor& result, double tolerance,
              const std::vector<Version>& versions) {
-  static const Machine device = measured(result.numel() < 1 << 16);  // small results: nobody looks at the times
+  static const Machine device = measured(result.numel() < 1 << 16);  // the times of small results do not matter
   return kernels::compare(device, title + ", on CUDA", work, result, tolerance, versions);
 }
 

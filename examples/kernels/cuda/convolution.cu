@@ -1,4 +1,4 @@
-// A 3 x 3 convolution with padding 1 of an image [channels, size, size] to as many channels, on a device.
+// A 3 x 3 convolution with padding 1 on a CUDA device: an image [channels, size, size] to one of the same size.
 #include <tendril/autograd/ops/conv.h>
 #include <tendril/tensor/creation.h>
 #include <tendril/tensor/cuda/math_mode.h>
@@ -12,8 +12,8 @@ namespace {
 
 using namespace tendril;
 
-constexpr int kSide = 16;     // of a block of threads: so many places of the result each way
-constexpr int kTogether = 8;  // results of a thread
+constexpr int kSide = 16;     // width and height of a thread block and of its output tile
+constexpr int kTogether = 8;  // output channels per thread
 
 struct Images {
   const float *x, *w;
@@ -21,7 +21,7 @@ struct Images {
   int channels, size;
 };
 
-/// A thread a number of the result, which asks for all of its window in memory. z: output channel.
+/// One thread per output element, which reads its whole window from global memory. z: output channel.
 __global__ void __launch_bounds__(kSide* kSide) plain(Images m) {
   const auto i = static_cast<int>(blockIdx.y * kSide + threadIdx.y),
              j = static_cast<int>(blockIdx.x * kSide + threadIdx.x), o = static_cast<int>(blockIdx.z);
@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(kSide* kSide) plain(Images m) {
   m.y[(o * m.size + i) * m.size + j] = sum;
 }
 
-/// A block reads a channel's tile with its border into shared memory; a thread has its window in registers and makes
-/// kTogether output channels of it. z: the first of these.
+/// Each block copies one channel's tile with its border to shared memory; each thread computes kTogether output
+/// channels from its window. z: the first of these channels.
 __global__ void __launch_bounds__(kSide* kSide) in_shared_tiles(Images m) {
   __shared__ float tile[kSide + 2][kSide + 2];
   const auto x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
@@ -54,19 +54,19 @@ __global__ void __launch_bounds__(kSide* kSide) in_shared_tiles(Images m) {
     }
     __syncthreads();
     for (int o = 0; o < kTogether && o0 + o < m.channels; ++o) {
-      const float* const w = m.w + ((o0 + o) * m.channels + c) * 9;  // the same for all threads: one load
+      const float* const w = m.w + ((o0 + o) * m.channels + c) * 9;  // the same address for all threads: one load
       for (int u = 0; u < 3; ++u) {
         for (int v = 0; v < 3; ++v) sums[o] += tile[y + u][x + v] * w[u * 3 + v];
       }
     }
-    __syncthreads();  // before the next channel is written
+    __syncthreads();  // before the next channel overwrites the tile
   }
   const int i = i0 + 1 + y, j = j0 + 1 + x;
   if (i >= m.size || j >= m.size) return;
   for (int o = 0; o < kTogether && o0 + o < m.channels; ++o) m.y[((o0 + o) * m.size + i) * m.size + j] = sums[o];
 }
 
-/// columns [channels * 9, size * size]: the number of each window at each place of the result.
+/// Writes columns [channels * 9, size * size]: each window element for each output position.
 __global__ void __launch_bounds__(kSide* kSide) windows(Images m, float* columns) {
   const auto i = static_cast<int>(blockIdx.y * kSide + threadIdx.y),
              j = static_cast<int>(blockIdx.x * kSide + threadIdx.x), row = static_cast<int>(blockIdx.z);
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kSide* kSide) windows(Images m, float* columns
 }  // namespace
 
 bool convolution(bool quick) {
-  cuda::set_convolution_tf32(false);  // the library's products in float32, too, as ours are
+  cuda::set_convolution_tf32(false);  // float32 products, as in the kernels here
   const int channels = quick ? 10 : 64, size = quick ? 18 : 224;
   const Tensor x = randn({1, channels, size, size}, {.device = kDevice}),
                w = randn({channels, channels, 3, 3}, {.device = kDevice}), y = empty_like(x),

@@ -1,4 +1,4 @@
-// Layer normalisation of each row, with a factor and an addend for each column, on a device.
+// Layer normalisation of each row on a CUDA device, with a weight and a bias for each column.
 #include <tendril/autograd/ops/layer_norm.h>
 #include <tendril/tensor/creation.h>
 
@@ -18,7 +18,7 @@ struct Rows {
   int rows, n;
 };
 
-/// A thread a row: neighbours read numbers that lie a row apart.
+/// One thread per row. Neighbouring threads read addresses one row apart, which are not coalesced.
 __global__ void __launch_bounds__(kThreads) by_threads(Rows r) {
   const auto row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   if (row >= r.rows) return;
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads) by_threads(Rows r) {
   for (int i = 0; i < r.n; ++i) y[i] = (x[i] - mean) * factor * r.weight[i] + r.bias[i];
 }
 
-/// A block a row: neighbours read neighbours; the row is read three times.
+/// One block per row. Neighbouring threads read neighbouring elements; the row is read three times.
 __global__ void __launch_bounds__(kThreads) by_blocks(Rows r) {
   __shared__ float shared[kThreads];
   const float* const x = r.x + static_cast<int64_t>(blockIdx.x) * r.n;
@@ -47,11 +47,11 @@ __global__ void __launch_bounds__(kThreads) by_blocks(Rows r) {
   }
 }
 
-/// A warp a row, which is read once and stays in registers: at most kWarp * kHeld numbers.
+/// One warp per row. The row is read once and stays in registers: at most kWarp * kHeld elements.
 __global__ void __launch_bounds__(kThreads) by_warps(Rows r) {
   const auto row = static_cast<int>((blockIdx.x * kThreads + threadIdx.x) / kWarp),
              lane = static_cast<int>(threadIdx.x % kWarp);
-  if (row >= r.rows) return;  // all lanes of a warp, or none
+  if (row >= r.rows) return;  // the same for all lanes of a warp
   const float* const x = r.x + static_cast<int64_t>(row) * r.n;
   float* const y = r.y + static_cast<int64_t>(row) * r.n;
   float held[kHeld], sum = 0, squares = 0;

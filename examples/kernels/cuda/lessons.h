@@ -4,12 +4,12 @@
 
 #include "../kernels.h"
 
-/// The same lessons for a CUDA device: in a tree that is built with the CUDA backend, or its emulator.
+/// The lessons for a CUDA device. Needs a build with the CUDA backend or its emulator.
 namespace kernels::on_cuda {
 
 inline constexpr tendril::Device kDevice{tendril::DeviceType::cuda, 0};
 
-/// As kernels::compare, of versions that leave their kernels in the current stream. `result` lies on the device.
+/// Like kernels::compare, for versions that launch kernels in the current stream. `result` is on the device.
 bool compare(const std::string& title, const Work& work, const tendril::Tensor& result, double tolerance,
              const std::vector<Version>& versions);
 

@@ -1,4 +1,4 @@
-// c = a b of n x n matrices, on a device.
+// c = a b for n x n matrices, on a CUDA device.
 #include <tendril/autograd/ops/matmul.h>
 #include <tendril/tensor/creation.h>
 
@@ -11,10 +11,10 @@ namespace {
 
 using namespace tendril;
 
-constexpr int kSide = 16;  // of a block of threads
+constexpr int kSide = 16;  // width and height of a thread block
 
-/// A thread an element. Threads of a warp, which differ in x, have different rows: each number of a that they ask for
-/// together lies in another line of memory.
+/// One thread per element. Threads of a warp, which differ in x, have different rows, so each of their simultaneous
+/// reads of a touches another cache line.
 __global__ void __launch_bounds__(kSide* kSide) across_rows(const float* a, const float* b, float* c, int n) {
   const auto row = static_cast<int>(blockIdx.x * kSide + threadIdx.x),
              column = static_cast<int>(blockIdx.y * kSide + threadIdx.y);
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kSide* kSide) across_rows(const float* a, cons
   c[row * n + column] = sum;
 }
 
-/// The same with x and y exchanged: a warp reads a piece of one row of b, and one number of a for all.
+/// The same with x and y exchanged: a warp reads a contiguous part of one row of b and one element of a.
 __global__ void __launch_bounds__(kSide* kSide) along_rows(const float* a, const float* b, float* c, int n) {
   const auto row = static_cast<int>(blockIdx.y * kSide + threadIdx.y),
              column = static_cast<int>(blockIdx.x * kSide + threadIdx.x);
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kSide* kSide) along_rows(const float* a, const
   c[row * n + column] = sum;
 }
 
-/// A block reads a tile of a and one of b together, and each number in them is used by kSide threads.
+/// Each block copies a tile of a and a tile of b to shared memory; each element there is used by kSide threads.
 __global__ void __launch_bounds__(kSide* kSide) in_shared_tiles(const float* a, const float* b, float* c, int n) {
   __shared__ float of_a[kSide][kSide], of_b[kSide][kSide];
   const auto x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kSide* kSide) in_shared_tiles(const float* a, 
     of_b[y][x] = k0 + y < n && column < n ? b[(k0 + y) * n + column] : 0;
     __syncthreads();
     for (int k = 0; k < kSide; ++k) sum += of_a[y][k] * of_b[k][x];
-    __syncthreads();  // before the next tiles are written
+    __syncthreads();  // before the next tiles overwrite these
   }
   if (row < n && column < n) c[row * n + column] = sum;
 }

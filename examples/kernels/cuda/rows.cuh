@@ -2,12 +2,12 @@
 
 #include "tendril/tensor/cuda/kernels/kernel.cuh"
 
-/// What lessons about rows share: results of the threads of a warp, or of a block, made one that all of them have.
+/// Reductions over a warp or a block, for the lessons about rows. Every thread receives the result.
 namespace kernels::on_cuda {
 
 using tendril::cuda::kWarp;
 inline constexpr int kThreads = 256;
-inline constexpr int kHeld = 32;  // numbers of a row that a thread keeps where a warp has the row
+inline constexpr int kHeld = 32;  // elements per thread when a warp processes a row
 
 struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
@@ -16,14 +16,14 @@ struct Larger {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-/// In five steps, each lane with the one whose number differs in one bit.
+/// Reduces in five steps. In each, a lane combines its value with the lane whose index differs in one bit.
 template <class Join>
 __device__ float of_warp(float value, Join join) {
   for (int bit = kWarp / 2; bit > 0; bit /= 2) value = join(value, __shfl_xor_sync(0xffffffffu, value, bit));
   return value;
 }
 
-/// In eight steps, in `shared` [kThreads], each time half of the threads with the other half.
+/// Reduces in eight steps in `shared` [kThreads], halving the number of active threads in each step.
 template <class Join>
 __device__ float of_block(float value, float* shared, Join join) {
   const auto thread = static_cast<int>(threadIdx.x);
@@ -34,7 +34,7 @@ __device__ float of_block(float value, float* shared, Join join) {
     __syncthreads();
   }
   const float all = shared[0];
-  __syncthreads();  // before anybody writes there again
+  __syncthreads();  // before the next reduction writes to `shared`
   return all;
 }
 

@@ -1,4 +1,4 @@
-// Softmax of each row, on a device.
+// Softmax of each row on a CUDA device.
 #include <tendril/autograd/ops/pointwise.h>
 #include <tendril/autograd/ops/softmax.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using namespace tendril;
 
-/// A thread a row: neighbours read numbers that lie a row apart.
+/// One thread per row. Neighbouring threads read addresses one row apart, which are not coalesced.
 __global__ void __launch_bounds__(kThreads) by_threads(const float* x, float* y, int rows, int n) {
   const auto row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   if (row >= rows) return;
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads) by_threads(const float* x, float* y,
   for (int i = 0; i < n; ++i) y[i] = expf(x[i] - largest) / sum;
 }
 
-/// A block a row: neighbours read neighbours; the threads' results go through shared memory.
+/// One block per row. Neighbouring threads read neighbouring elements; partial results are combined in shared memory.
 __global__ void __launch_bounds__(kThreads) by_blocks(const float* x, float* y, int n) {
   __shared__ float shared[kThreads];
   x += static_cast<int64_t>(blockIdx.x) * n, y += static_cast<int64_t>(blockIdx.x) * n;
@@ -35,12 +35,12 @@ __global__ void __launch_bounds__(kThreads) by_blocks(const float* x, float* y, 
   for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) y[i] = expf(x[i] - largest) / sum;
 }
 
-/// A warp a row, which is read once and stays in registers: at most kWarp * kHeld numbers. Results go from lane to
-/// lane.
+/// One warp per row. The row is read once and stays in registers: at most kWarp * kHeld elements. Lanes exchange
+/// partial results directly.
 __global__ void __launch_bounds__(kThreads) by_warps(const float* x, float* y, int rows, int n) {
   const auto row = static_cast<int>((blockIdx.x * kThreads + threadIdx.x) / kWarp),
              lane = static_cast<int>(threadIdx.x % kWarp);
-  if (row >= rows) return;  // all lanes of a warp, or none
+  if (row >= rows) return;  // the same for all lanes of a warp
   x += static_cast<int64_t>(row) * n, y += static_cast<int64_t>(row) * n;
   float held[kHeld], largest = -INFINITY, sum = 0;
   for (int h = 0; h < kHeld; ++h) {
