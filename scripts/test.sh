@@ -113,4 +113,9 @@ say "Testing"
 # Two jobs per processor: the longest tests spend most of their time waiting for deadlines.
 jobs=$((2 * $(nproc)))
 [ -z "$changed" ] || jobs=$((2 * jobs))  # after an edit, nothing else should need the processors
-exec ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$jobs" ${TENDRIL_JUNIT:+--output-junit "$TENDRIL_JUNIT"} "$@"
+status=0
+ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$jobs" ${TENDRIL_JUNIT:+--output-junit "$TENDRIL_JUNIT"} "$@" || status=$?
+# CTest lists the tests that were skipped. Their output has the reasons.
+awk '/^[0-9]+\/[0-9]+ Testing: / { name = $3; next } sub(/^(suite )?skipped: /, "") { print "skipped " name ": " $0 }' \
+  "$build/Testing/Temporary/LastTest.log"
+exit "$status"
