@@ -18,12 +18,12 @@ ARROWS = [("x", "exp"), ("exp", "send"), ("send", "recv"), ("recv", "* w"), ("w"
 # Where the gradient is in each step, and what happens there.
 STEPS = [
     (["sum"], "alice: backward(context, {loss}) starts with the gradient 1 of the loss"),
-    (["* x"], "alice: the product passes one part on, and keeps the other for x"),
+    (["* x"], "alice: the product sends one gradient back along the graph and adds the other to x"),
     (["recv "], "alice: the value came from bob, so its gradient goes to bob"),
-    (["send "], "bob: the gradient arrives, and backward goes on here"),
+    (["send "], "bob: the gradient arrives, and backward continues here"),
     (["* w"], "bob: the product has two operands"),
     (["w", "recv"], "bob: the gradient of w stays here, in the context"),
-    (["send"], "alice: the other one came back, to the call that sent exp(x)"),
+    (["send"], "alice: bob's gradient for exp(x) arrives"),
     (["exp"], "alice: through exp"),
     (["x"], "alice: both parts are added: the gradient of x"),
 ]

@@ -60,7 +60,7 @@ class Agent {
     }
   }
 
-  // Observers call these two at the same time, on different threads. Each has its own entry in episodes_.
+  // Observers call select_action and report_reward concurrently. Each has its own entry in episodes_.
   std::int64_t select_action(int observer, const Tensor& state) {
     const distributions::Categorical actions({.probs = policy_.forward(state)});
     const Tensor action = actions.sample();
@@ -81,7 +81,7 @@ class Agent {
     rpc::wait_all(std::move(futures));
   }
 
-  // One step of REINFORCE (Williams, 1992). Returns the smallest reward of an observer.
+  // One step of REINFORCE (Williams, 1992). Returns the smallest total reward of any observer.
   double finish_episode() {
     double min_reward = std::numeric_limits<double>::infinity();
     bool any_has_fallen = false;
@@ -90,7 +90,7 @@ class Agent {
     for (auto& [observer, episode] : episodes_) {
       min_reward = std::min(min_reward, std::reduce(episode.rewards.begin(), episode.rewards.end()));
       any_has_fallen |= episode.has_fallen;
-      // After the time limit the pole would have stayed up: the sum of gamma^k is 1 / (1 - gamma).
+      // If the time limit ended the episode, assume that the pole would have stayed up forever.
       double later = episode.has_fallen ? 0 : 1 / (1 - gamma_);
       for (std::size_t t = episode.rewards.size(); t-- > 0;) {
         later = episode.rewards[t] + gamma_ * later;
@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
   Options options;
   int world_size = -1;
   CLI::App app("Solves CartPole-v1 with one agent and several observers, each in its own process");
-  app.add_option("--world-size", world_size, "number of processes [3]")->check(CLI::Range(2, 1000));
+  app.add_option("--world-size", world_size, "number of processes (default: 3)")->check(CLI::Range(2, 1000));
   app.add_option("--gamma", options.gamma, "discount factor")->check(CLI::Range(0.0, 0.9999));
   app.add_option("--seed", options.seed, "random seed")->check(CLI::NonNegativeNumber);
   app.add_option("--log-interval", options.log_interval, "episodes between status lines")->check(CLI::PositiveNumber);

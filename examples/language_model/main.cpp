@@ -1,5 +1,5 @@
 // A language model over RPC: the embedding table and the decoder are on a parameter server (rank 0), the LSTM is on the
-// trainer (rank 1). After PyTorch's tutorial "Getting started with distributed RPC framework". ../apps/language_model
+// trainer (rank 1). Based on PyTorch's tutorial "Getting started with distributed RPC framework". ../apps/language_model
 // trains on text, with several trainers, checkpoints and other models.
 #include <tendril/tendril.h>
 
@@ -65,7 +65,7 @@ struct RNNModel {
   }
 };
 
-// Word t of a sequence is (start + t * stride) mod kWords. The model has to find out the stride.
+// Word t of a sequence is (start + t * stride) mod kWords. The model must infer the stride.
 std::pair<Tensor, Tensor> next_batch() {
   const Tensor start = randint(0, kWords, {kBatch});
   const Tensor stride = randint(1, 4, {kBatch});

@@ -1,5 +1,5 @@
 // ResNet-50 as a pipeline over RPC: each of two workers holds half of the network, and a master (rank 0) feeds them
-// micro-batches, which are in both halves at the same time. After PyTorch's tutorial "Distributed pipeline parallelism
+// micro-batches, so that both halves work at the same time. Based on PyTorch's tutorial "Distributed pipeline parallelism
 // using RPC". ../apps/resnet50_pipeline has schedules, any number of workers, real images and GPUs.
 #include <tendril/tendril.h>
 
@@ -29,7 +29,7 @@ struct Options {
 constexpr std::int64_t kBatches = 3;
 constexpr std::int64_t kClasses = 1000;
 
-// Common to both halves. Micro-batches arrive on different threads, and batch normalization takes one at a time.
+// Common to both halves. Micro-batches arrive on different threads, and batch normalisation can process only one at a time.
 class ResNetBase : public nn::Module {
  public:
   Tensor forward(const rpc::RRef<Tensor>& x_rref) {
@@ -115,7 +115,7 @@ void run_master(const Options& options, std::int64_t num_splits) {
 
 void run_worker(int rank, const Options& options) {
   const std::string name = rank == 0 ? "master" : "worker" + std::to_string(rank);
-  rpc::init_rpc(name, {.rpc_timeout = std::chrono::minutes(10)});  // a call waits for all before it
+  rpc::init_rpc(name, {.rpc_timeout = std::chrono::minutes(10)});  // a call waits for all earlier micro-batches
   if (rank == 0) {
     for (const std::int64_t num_splits : options.splits) {
       const auto start = std::chrono::steady_clock::now();
@@ -132,7 +132,7 @@ void run_worker(int rank, const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app("Trains ResNet-50 in two halves, each on its own worker, on random images");
-  app.add_option("--splits", options.splits, "micro-batches per batch, one run for each")->check(CLI::PositiveNumber);
+  app.add_option("--splits", options.splits, "micro-batches per batch, one run per value")->check(CLI::PositiveNumber);
   app.add_option("--batch-size", options.batch_size, "images per batch")->check(CLI::PositiveNumber);
   app.add_option("--image-size", options.image_size, "height and width of the images")->check(CLI::Range(32, 1024));
   app.add_option("--width", options.width, "channels of the first stage; 64 is ResNet-50")->check(CLI::PositiveNumber);
