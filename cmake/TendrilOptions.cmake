@@ -6,7 +6,7 @@ set(TENDRIL_INCLUDE_DIR "${PROJECT_SOURCE_DIR}/include")
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
-  else()  # of Tendril's libraries alone
+  elseif(NOT TENDRIL_INSTALL)  # of Tendril's libraries alone; install() would not find their targets
     set(CMAKE_BUILD_TYPE Release)
     message(STATUS "tendril: no CMAKE_BUILD_TYPE; its libraries are built as Release")
   endif()

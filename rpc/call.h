@@ -32,9 +32,11 @@ TENDRIL_API_BEGIN
 namespace tendril::rpc {
 
 namespace detail {
-template <class T>
-inline constexpr bool kNever = false;  // depends on T: a static_assert of it fails only where the template is used
-}
+template <class R, class... P>
+R result_of_type(R (*)(P...));
+template <class Function>
+using ResultOfType = decltype(result_of_type(static_cast<Function*>(nullptr)));
+}  // namespace detail
 
 /// Calls F on worker `to` and gives a Future of its result: see the head of this file.
 template <auto F, class... Args>
@@ -85,17 +87,19 @@ requires RemoteFunction<F> && Callable<F, Args...> ResultOf<F> rpc_sync(const De
 }
 
 /// PyTorch's form, rpc_sync("bob", greet, "me"), does not compile: the function is a template argument here.
-template <class Result, class... Parameters, class... Args>
-Result rpc_async(const Destination&, Result (*)(Parameters...), Args&&...) {
-  static_assert(detail::kNever<Result>, "write rpc_async<&function>(worker, arguments...)");
+template <class Function, class... Args>
+requires std::is_function_v<Function> detail::ResultOfType<Function> rpc_async(const Destination&, Function*,
+                                                                               Args&&...) {
+  static_assert(!std::is_function_v<Function>, "write rpc_async<&function>(worker, arguments...)");
 }
-template <class Result, class... Parameters, class... Args>
-Result rpc_sync(const Destination&, Result (*)(Parameters...), Args&&...) {
-  static_assert(detail::kNever<Result>, "write rpc_sync<&function>(worker, arguments...)");
+template <class Function, class... Args>
+requires std::is_function_v<Function> detail::ResultOfType<Function> rpc_sync(const Destination&, Function*,
+                                                                              Args&&...) {
+  static_assert(!std::is_function_v<Function>, "write rpc_sync<&function>(worker, arguments...)");
 }
-template <class Result, class... Parameters, class... Args>
-Result remote(const Destination&, Result (*)(Parameters...), Args&&...) {
-  static_assert(detail::kNever<Result>, "write remote<&function>(worker, arguments...)");
+template <class Function, class... Args>
+requires std::is_function_v<Function> detail::ResultOfType<Function> remote(const Destination&, Function*, Args&&...) {
+  static_assert(!std::is_function_v<Function>, "write remote<&function>(worker, arguments...)");
 }
 
 template <auto F>

@@ -5,7 +5,7 @@ Shows the time from the NTH call (0, 1, ...) of a function whose name contains C
 a lane, with calls above its line, handlers below, and an arrow from each call to its handler. With `threads` each
 thread has a lane; a blue line shows how long a call waits for its result, and a green line below it how long the thread
 leads (docs/rpc.md).
-docs/pictures/trace.svg: TENDRIL_TRACE=trace.json language_model --tiny; scripts/trace_picture.py trace.json EmbeddingTable::forward 20
+docs/pictures/trace.svg: TENDRIL_TRACE=trace.json language_model_app --tiny; scripts/trace_picture.py trace.json EmbeddingTable::forward 20
 docs/pictures/call.svg: TENDRIL_TRACE=call.json pictures call; scripts/trace_picture.py call.json asks_back 20 threads
 docs/pictures/step.svg: TENDRIL_TRACE=step.json pictures step; scripts/trace_picture.py step.json embed 50
 """

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -134,6 +135,7 @@ void Observer::run_episode(const rpc::RRef<Agent>& agent) {
 }
 
 void run_worker(int rank, const Options& options) {
+  if (rpc::launch_info().world_size < 2) throw std::invalid_argument("expected an agent and at least one observer");
   rpc::init_rpc(rank == 0 ? "agent" : "observer" + std::to_string(rank));
   if (rank == 0) {
     manual_seed(static_cast<std::uint64_t>(options.seed));
@@ -159,7 +161,7 @@ int main(int argc, char** argv) {
   CLI::App app("Solves CartPole-v1 with one agent and several observers, each in its own process");
   app.add_option("--world-size", world_size, "number of processes (default: 3)")->check(CLI::Range(2, 1000));
   app.add_option("--gamma", options.gamma, "discount factor")->check(CLI::Range(0.0, 0.9999));
-  app.add_option("--seed", options.seed, "random seed")->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", options.seed, "random seed")->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
   app.add_option("--log-interval", options.log_interval, "episodes between status lines")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   rpc::launch<&run_worker>(argc, argv, {.world_size = world_size, .default_world_size = 3}, options);

@@ -113,6 +113,11 @@ concept CanCall = requires(Args... args) {
   rpc_sync<F>(args...);
 };
 
+struct Plain {
+  int value = 0;
+};
+static_assert(requires { tendril::rpc::remote<Plain>("w", {}); });  // {}: default CallOptions
+
 BOOST_AUTO_TEST_CASE(arguments_and_results_are_aligned_as_their_types_ask) {
   Cluster cluster(2);
   for (int i = 0; i < 20; ++i) {

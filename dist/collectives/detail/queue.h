@@ -10,7 +10,6 @@
 
 #include "tendril/rpc/executor.h"
 #include "tendril/rpc/future.h"
-#include "tendril/tensor/detail/signal_mask.h"
 
 namespace tendril::dist::detail {
 
@@ -43,10 +42,8 @@ class CollectiveQueue {
     auto promise = std::make_shared<rpc::Promise<void>>(executor_.get());
     const std::lock_guard lock(mutex_);
     // First: where the system gives no thread, nothing may be left that others would wait for in vain.
-    if (!thread_.joinable()) {
-      const tendril::detail::SignalMask mask;  // it runs no function of the user's
-      thread_ = std::thread([this] { serve(); });
-    }
+    // Signals stay as in the calling thread: continuations of the user's may run on this one.
+    if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
     jobs_.push_back({std::move(operation), promise});
     changed_.notify_all();
     return promise->future();
