@@ -1,6 +1,6 @@
 // A language model over RPC: the embedding table and the decoder are on a parameter server (rank 0), the LSTM is on the
-// trainer (rank 1). Based on PyTorch's tutorial "Getting started with distributed RPC framework". ../apps/language_model
-// trains on text, with several trainers, checkpoints and other models.
+// trainer (rank 1). Based on PyTorch's tutorial "Getting started with distributed RPC framework".
+// ../apps/language_model trains on text, with several trainers, checkpoints and other models.
 #include <tendril/tendril.h>
 
 #include <CLI/CLI.hpp>

@@ -1,6 +1,6 @@
 // ResNet-50 as a pipeline over RPC: each of two workers holds half of the network, and a master (rank 0) feeds them
-// micro-batches, so that both halves work at the same time. Based on PyTorch's tutorial "Distributed pipeline parallelism
-// using RPC". ../apps/resnet50_pipeline has schedules, any number of workers, real images and GPUs.
+// micro-batches, so that both halves work at the same time. Based on PyTorch's tutorial "Distributed pipeline
+// parallelism using RPC". ../apps/resnet50_pipeline has schedules, any number of workers, real images and GPUs.
 #include <tendril/tendril.h>
 
 #include <CLI/CLI.hpp>
@@ -29,7 +29,8 @@ struct Options {
 constexpr std::int64_t kBatches = 3;
 constexpr std::int64_t kClasses = 1000;
 
-// Common to both halves. Micro-batches arrive on different threads, and batch normalisation can process only one at a time.
+// Common to both halves. Micro-batches arrive on different threads, and batch normalisation can process only one at a
+// time.
 class ResNetBase : public nn::Module {
  public:
   Tensor forward(const rpc::RRef<Tensor>& x_rref) {
