@@ -13,7 +13,7 @@ if [ "${1:-}" = --changed ]; then
   revision=${2:-}
   [ $# -eq 2 ] && git rev-parse --verify --quiet "$revision^{commit}" >/dev/null ||
     { echo "error: got '$*', expected --changed and one revision" >&2; exit 2; }
-  folders+=(examples/*/ tests/house)  # each example by itself: few of them change
+  folders+=(examples/*/ examples/apps/*/ tests/house)  # each example by itself: few of them change
 elif [ $# -gt 0 ]; then
   folders=("$@")
 fi
