@@ -42,4 +42,6 @@ say "Building $example"
 configure dev
 build dev "$target"
 say "Running build/dev/$program $*"
-exec "build/dev/$program" "$@"
+program=$PWD/build/dev/$program
+if [[ $example = tutorial/* ]]; then mkdir -p out && cd out; fi  # one chapter saves a file
+exec "$program" "$@"
