@@ -2,6 +2,7 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <latch>
 #include <memory>
 #include <set>
 
@@ -92,10 +93,15 @@ BOOST_AUTO_TEST_CASE(backward_ends_though_worker_is_busy) {
   const Context context(group[0]);
   const Tensor root = rpc::rpc_sync<&watched>(group[0], 1, x).sum();
   std::promise<void> release;
-  in_backward() = [released = release.get_future().share()] { released.wait(); };
+  std::latch finished(1);
+  in_backward() = [&finished, released = release.get_future().share()] {
+    released.wait();
+    finished.count_down();
+  };
   BOOST_CHECK_EXCEPTION(backward(context, {root}, {.retain_graph = true, .timeout = 200ms}), rpc::TimeoutError,
                         says("not done in time"));
   release.set_value();
+  finished.wait();
   BOOST_TEST(Cluster::eventually([&] { return group.counters(1).passes == 0; }));
   in_backward() = nullptr;
   backward(context, {root}, {.timeout = 60s});
