@@ -125,8 +125,8 @@ class Group {
   GroupView wait_for_change(uint64_t epoch, std::chrono::milliseconds timeout);
 
   /// Returns when every worker has called it. All workers must call barriers in the same order. If several threads of a
-  /// worker call it for the same workers, they take turns; the wait for a turn counts towards the timeout, and a timeout
-  /// of 0 means no limit. Barriers need rank 0.
+  /// worker call it for the same workers, they take turns; the wait for a turn counts towards the timeout, and a
+  /// timeout of 0 means no limit. Barriers need rank 0.
   ///
   /// Throws TimeoutError naming the workers that are missing; PeerLostError naming those that have died, left or been
   /// started anew since the call, or that are not alive at all; UsageError for a negative timeout or after `shutdown`.
