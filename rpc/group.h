@@ -129,7 +129,7 @@ class Group {
   /// timeout of 0 means no limit. Barriers need rank 0.
   ///
   /// Throws TimeoutError naming the workers that are missing; PeerLostError naming those that have died, left or been
-  /// started anew since the call, or that are not alive at all; UsageError for a negative timeout or after `shutdown`.
+  /// restarted since the call, or that are not alive at all; UsageError for a negative timeout or after `shutdown`.
   /// Then every worker that waits in the barrier gets an error, and the next barrier of live workers succeeds.
   void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
   /// The same of some workers, this one among them; in the same order at them. Those of different workers do not

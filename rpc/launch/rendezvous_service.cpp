@@ -103,7 +103,10 @@ void RendezvousService::note_cut_off(WorkerId by, WorkerId peer, const std::stri
   if (!agent) return;
   const AgentOptions& options = agent->options;
   const Roster& roster = server_.roster();
-  if (cut_off_.size() >= kMaxCutOff) return;
+  if (cut_off_.size() >= kMaxCutOff) {
+    ++more_cut_off_;
+    return;
+  }
   const bool first = cut_off_.empty();
   cut_off_.emplace(std::pair(by, peer),
                    CutOff{.why = why,
@@ -131,7 +134,11 @@ void RendezvousService::log_cut_off() {
     }
     return true;
   });
-  if (cut_off_.empty()) return;
+  if (cut_off_.empty()) {
+    const std::size_t more = std::exchange(more_cut_off_, 0);
+    if (more > 0) log(LogLevel::warn, "rank 0", "rpc: " + std::to_string(more) + " more reports of lost workers");
+    return;
+  }
   cut_off_timer_.expires_at(next);
   cut_off_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     const auto alive = error ? nullptr : weak.lock();

@@ -53,6 +53,7 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
     uint64_t epoch = 0, peer_epoch = 0;  // of the two workers' last changes
     Clock::time_point due;               // when it is logged
   };
+  std::size_t more_cut_off_ = 0;                             // reports beyond the limit
   std::map<std::pair<WorkerId, WorkerId>, CutOff> cut_off_;  // by (worker, the peer that it has lost)
   boost::asio::steady_timer cut_off_timer_;
 };
