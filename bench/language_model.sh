@@ -2,9 +2,9 @@
 # Compares the language model's iterations/s, with a parameter server and a trainer, with the same program in PyTorch
 # RPC, and prints Markdown tables:
 #   bench/language_model.sh build/release/examples/apps/language_model/language_model_app [SECONDS OF PYTORCH [RUNS]]
-# One table has the tutorial's sizes, the other 10,000 words and 200 units. Each row has the median, minimum and maximum
-# of RUNS runs, because single runs differ by a factor of up to 1.7. The programs take turns, on the first allowed core
-# alone and on all cores. Runs every PyTorch that peers.sh finds.
+# One table has the tutorial's sizes, the other 10,000 words and 200 units. Each row has the median and range of RUNS
+# runs, because single runs differ by a factor of up to 1.7. The programs take turns, on the first allowed core alone
+# and on all cores. Runs every PyTorch that peers.sh finds.
 set -euo pipefail
 program=${1:?usage: bench/language_model.sh PROGRAM [seconds [runs]]}
 seconds=${2:-10} runs=${3:-5}
@@ -18,24 +18,13 @@ first=$(echo "$allowed" | sed 's/[-,].*//')
 placements=("$first" "$allowed")
 [ "$first" = "$allowed" ] && placements=("$first")
 mapfile -t pythons < <(peers)
+rate='iterations\/s'
 
-# measure FILE COMMAND...: runs a program once more, unless it has failed before.
-measure() {
-  local file=$1
-  shift
-  [ ! -e "$file.failed" ] || return 0
-  "$@" >"$file" 2>"$file.errors" || touch "$file.failed"
-  figure "$file" 'iterations\/s' >>"$file.all"
-  [ -s "$file.all" ] || touch "$file.failed"
-}
-median() { sort -g "$1.all" 2>/dev/null | awk 'NF { v[++n] = $1 } END { if (n) print v[int((n + 1) / 2)] }'; }
 row() {  # label, cores, output file, ratio
   if [ -e "$3.failed" ]; then
-    printf '| %s | %s | failed: %s | | | | |\n' "$1" "$2" "$(failure "$3" "$3.errors")"
+    printf '| %s | %s | failed: %s | | | |\n' "$1" "$2" "$(failure "$3" "$3.errors")"
   else
-    local range
-    range=$(sort -g "$3.all" | sed -n '1p;$p' | paste -sd' ' | sed 's/ / to /')
-    printf '| %s | %s | %s | %s | %s | %s | %s |\n' "$1" "$2" "$(median "$3")" "$range" "${4:-}" "$(figure "$3" 'RPCs per iteration')" "$(figure "$3" 'loss')"
+    printf '| %s | %s | %s | %s | %s | %s |\n' "$1" "$2" "$(spread "$3")" "${4:-}" "$(figure "$3" 'RPCs per iteration')" "$(figure "$3" 'loss')"
   fi
 }
 
@@ -46,16 +35,16 @@ table() {
   local title=$1 cores run i peer
   shift
   printf '%s\n\n' "$title"
-  echo "| program | cores | iterations/s | least and most | Tendril's over it | RPCs per iteration | loss |"
-  echo "|---|---|---|---|---|---|---|"
+  echo "| program | cores | iterations/s, median [range] | Tendril's over it | RPCs per iteration | loss |"
+  echo "|---|---|---|---|---|---|"
   for cores in "${placements[@]}"; do
     rm -f "$scratch"/*
     for ((run = 0; run < runs; ++run)); do
-      measure "$scratch/ours" taskset -c "$cores" "$program" "$@"
+      measure "$scratch/ours" "$rate" taskset -c "$cores" "$program" "$@"
       for i in "${!pythons[@]}"; do
-        measure "$scratch/peer$i" taskset -c "$cores" "${pythons[$i]}" "$here/pytorch/rnn.py" --seconds "$seconds" "$@"
+        measure "$scratch/peer$i" "$rate" taskset -c "$cores" "${pythons[$i]}" "$here/pytorch/rnn.py" --seconds "$seconds" "$@"
       done
-      measure "$scratch/alone" taskset -c "$cores" "$program" --world-size 1 "$@"
+      measure "$scratch/alone" "$rate" taskset -c "$cores" "$program" --world-size 1 "$@"
     done
     row Tendril "$cores" "$scratch/ours"
     [ ! -e "$scratch/ours.failed" ] || exit 1

@@ -1,11 +1,11 @@
-// The price of small operations. Times, ns an operation on 4-float operands: untracked, tracked, and forward + backward
-// a node, for an addition. Where bench_ops_pytorch stands beside it (LibTorch was found), the peer runs in the same
-// run, in turn, and the ratio is printed. Further cases are there to be counted from outside, where timings are noisy.
+// Measures the overhead of small operations. Times an addition of 4 floats, in ns: untracked, tracked, and forward +
+// backward per node. The other cases are only counted in instructions, because times of single operations vary too
+// much.
 //
-//   bench_ops                   the table
-//   bench_ops --list            the names of all cases
-//   bench_ops --only CASE N     N operations of one case and nothing else, for a profiler
-//   bench_ops --each N          N operations of every case, for bench/instructions.sh
+//   bench_ops [--peer LABEL PROGRAM ...]  prints the table; the peers (pytorch/ops.cpp) take turns with it
+//   bench_ops --list                      prints the names of all cases
+//   bench_ops --only CASE N               runs N operations of one case and nothing else, for a profiler
+//   bench_ops --each N                    runs N operations of every case, for bench/instructions.sh
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -150,6 +150,14 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+/// "median [minimum..maximum]", in whole numbers.
+std::string spread(const std::vector<double>& values) {
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  char text[96];
+  std::snprintf(text, sizeof(text), "%.0f [%.0f..%.0f]", median(values), *least, *most);
+  return text;
+}
+
 double time_ns(const Case& c, const Operands& in) {
   constexpr int calls = 20 * kNodes;
   const auto start = std::chrono::steady_clock::now();
@@ -226,18 +234,18 @@ int main(int argc, char** argv) {
     }
   }
 
-  std::printf("| operation, ns | Tendril | ceiling |");
+  std::printf("| operation, ns, median [range] | Tendril | ceiling |");
   for (const Peer& peer : peers) std::printf(" %s | over Tendril's |", peer.label.c_str());
   std::printf("\n|---|---|---|");
   for (std::size_t i = 0; i < peers.size(); ++i) std::printf("---|---|");
   std::printf("\n");
   for (int i = 0; i < kTimed; ++i) {
-    std::printf("| %s | %.0f | %.0f |", kCases[i].name, median(ours[i]), kCases[i].ceiling_ns);
+    std::printf("| %s | %s | %.0f |", kCases[i].name, spread(ours[i]).c_str(), kCases[i].ceiling_ns);
     for (const Peer& peer : peers) {
       if (peer.times[i].empty()) {
         std::printf(" failed | |");
       } else {
-        std::printf(" %.0f | %.1f |", median(peer.times[i]), median(peer.ratios[i]));
+        std::printf(" %s | %.1f |", spread(peer.times[i]).c_str(), median(peer.ratios[i]));
       }
     }
     std::printf("\n");

@@ -21,6 +21,21 @@ failure() { cat "$@" | sed '/^[[:space:]]*$/d' | tail -1 | tr '|' '/' | cut -c1-
 # figure FILE LABEL: prints the rest of the line that starts with LABEL, a sed pattern.
 figure() { sed -n "s/^ *$2  *//p" "$1" | head -1; }
 
+# measure FILE LABEL COMMAND...: runs a program and appends its figure with that label to FILE.all; its output goes to
+# FILE, its errors to FILE.errors. After a failure, creates FILE.failed, and does nothing when it is called again.
+measure() {
+  local file=$1 label=$2
+  shift 2
+  [ ! -e "$file.failed" ] || return 0
+  "$@" >"$file" 2>"$file.errors" || touch "$file.failed"
+  figure "$file" "$label" >>"$file.all"
+  [ -s "$file.all" ] || touch "$file.failed"
+}
+
+# median FILE, spread FILE: the median of the figures that measure has appended; "median [minimum..maximum]".
+median() { sort -g "$1.all" 2>/dev/null | awk 'NF { v[++n] = $1 } END { if (n) print v[int((n + 1) / 2)] }'; }
+spread() { echo "$(median "$1") [$(sort -g "$1.all" | sed -n '1p;$p' | paste -sd' ' | sed 's/ /../')]"; }
+
 ratio() { awk "BEGIN { printf \"%.1f\", $1 / $2 }"; }
 
 # build_libtorch_peer PYTHON PROGRAM: builds pytorch/ops.cpp with the LibTorch of that Python's PyTorch. If it fails,

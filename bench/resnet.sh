@@ -2,7 +2,8 @@
 # Compares ResNet-50 (batches of 8 images of 128 x 128) with PyTorch, on one thread and on two, and prints Markdown
 # tables:
 #   bench/resnet.sh build/release/bench/bench_resnet [THREADS...]
-# Each time is the lowest of all rounds in three alternating runs. Runs every PyTorch that peers.sh finds.
+# A run's time is the lowest of its five rounds; each row has the median and range of five alternating runs. Runs every
+# PyTorch that peers.sh finds.
 # "in oneDNN": the share of the time spent in oneDNN's primitives, except reorders, in a separate run with DNNL_VERBOSE.
 # 3x3 convolutions of stride 1 are not among them, because they use Tendril's own kernels.
 set -euo pipefail
@@ -15,7 +16,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mapfile -t pythons < <(peers)
 
-least() { awk -F'\t' -v name="$1" '$1 == name && (best == "" || $2 < best) { best = $2 } END { print best }' "$2"; }
+# values NAME FILE: writes the values of that name to scratch/row.all, where median and spread expect them.
+values() { awk -F'\t' -v name="$1" '$1 == name { print $2 }' "$2" >"$scratch/row.all"; }
 
 # primitives THREADS: prints "name<TAB>share" for the second of each phase's two runs. The program prints a run's time
 # after its primitives.
@@ -32,7 +34,7 @@ primitives() {
 
 for threads in "$@"; do
   rm -f "$scratch"/*
-  for _ in 1 2 3; do
+  for _ in 1 2 3 4 5; do
     "$program" --threads "$threads" >>"$scratch/ours"
     for i in "${!pythons[@]}"; do
       OMP_NUM_THREADS=$threads "${pythons[$i]}" "$here/pytorch/resnet.py" --threads "$threads" \
@@ -41,15 +43,17 @@ for threads in "$@"; do
     done
   done
   primitives "$threads" >"$scratch/primitives"
-  header="| $threads thread(s), ms | Tendril | in oneDNN |" rule="|---|---|---|"
+  header="| $threads thread(s), ms, median [range] | Tendril | in oneDNN |" rule="|---|---|---|"
   for python in "${pythons[@]}"; do header+=" PyTorch $(torch_version "$python") | over Tendril's |" rule+="---|---|"; done
   printf '%s\n%s\n' "$header" "$rule"
   for name in "train" "train, peak MiB" "eval" "eval, fused"; do
-    ours=$(least "$name" "$scratch/ours")
-    row="| $name | $ours | $(awk -F'\t' -v name="$name" '$1 == name { print $2 }' "$scratch/primitives") |"
+    values "$name" "$scratch/ours"
+    ours=$(median "$scratch/row")
+    row="| $name | $(spread "$scratch/row") | $(awk -F'\t' -v name="$name" '$1 == name { print $2 }' "$scratch/primitives") |"
     for i in "${!pythons[@]}"; do
-      peer=$(least "$name" "$scratch/peer$i")
-      row+=" $peer | $([ -z "$peer" ] || awk "BEGIN { printf \"%.2f\", $peer / $ours }") |"
+      values "$name" "$scratch/peer$i"
+      peer=$(median "$scratch/row")
+      row+=" ${peer:+$(spread "$scratch/row")} | $([ -z "$peer" ] || awk "BEGIN { printf \"%.2f\", $peer / $ours }") |"
     done
     echo "$row"
   done

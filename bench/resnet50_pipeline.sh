@@ -1,45 +1,57 @@
 #!/usr/bin/env bash
 # Compares the ResNet-50 pipeline with the same program in PyTorch RPC for several numbers of micro-batches, and prints
 # a Markdown table:
-#   bench/resnet50_pipeline.sh build/release/examples/apps/resnet50_pipeline/resnet50_pipeline_app [FLAGS]
+#   bench/resnet50_pipeline.sh build/release/examples/apps/resnet50_pipeline/resnet50_pipeline_app [RUNS [FLAGS]]
 #   FLAGS are passed to both programs, for example --tiny or --batches 1.
-# images/s are measured during training. The programs alternate for each setting, so that changes in the machine's speed
-# affect all of them. Every PyTorch that peers.sh finds runs with as many threads per worker as there are cores
-# (Tendril's default) and with half as many, so that the workers' threads do not compete for cores.
+# Each row has the median and range of RUNS runs (default 5) of images/s during training. The programs take turns, so
+# that changes in the machine's speed affect all of them. Every PyTorch that peers.sh finds runs with as many threads
+# per worker as there are cores (Tendril's default) and with half as many, so that the workers' threads do not compete
+# for cores.
 set -euo pipefail
-program=${1:?usage: bench/resnet50_pipeline.sh PROGRAM [flags]}
-shift
+program=${1:?usage: bench/resnet50_pipeline.sh PROGRAM [runs [flags]]}
+runs=${2:-5}
+shift $(($# < 2 ? $# : 2))
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/peers.sh"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mapfile -t pythons < <(peers)
 
-speed() { sed -n 's/.* \([0-9.]*\) images\/s$/\1/p' "$1"; }
-total() { sed -n 's/.*execution time = //p' "$1"; }
+# speed COMMAND...: runs a program and prints its images/s as a line that measure understands.
+speed() { "$@" | sed -n 's/.* \([0-9.]*\) images\/s$/images\/s \1/p'; }
+row() {  # micro-batches, label, threads, output file, ratio
+  if [ -e "$4.failed" ]; then
+    printf '| %s | %s | %s | failed: %s | |\n' "$1" "$2" "$3" "$(failure "$4" "$4.errors")"
+  else
+    printf '| %s | %s | %s | %s | %s |\n' "$1" "$2" "$3" "$(spread "$4")" "${5:-}"
+  fi
+}
 
-echo "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), cores $(taskset -cp $$ | sed 's/.*: //'), $(date -u +%F), flags: ${*:-none}"
+echo "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), cores $(taskset -cp $$ | sed 's/.*: //'), $(date -u +%F), $runs runs, flags: ${*:-none}"
 echo
-echo "| micro-batches | program | threads a worker | images/s | Tendril's over it | execution s |"
-echo "|---|---|---|---|---|---|"
+echo "| micro-batches | program | threads a worker | images/s, median [range] | Tendril's over it |"
+echo "|---|---|---|---|---|"
 cores=$(nproc)
 threads=("$cores")
 [ "$cores" -lt 2 ] || threads+=($((cores / 2)))
 for micro_batches in 1 2 4 8; do
-  "$program" --micro-batches "$micro_batches" "$@" >"$scratch/ours"
-  ours=$(speed "$scratch/ours")
-  printf '| %s | Tendril | %s | %s | | %s |\n' "$micro_batches" "$cores" "$ours" "$(total "$scratch/ours")"
-  for python in "${pythons[@]}"; do
-    label="PyTorch $(torch_version "$python")"
+  rm -f "$scratch"/*
+  for ((run = 0; run < runs; ++run)); do
+    measure "$scratch/ours" 'images\/s' speed "$program" --micro-batches "$micro_batches" "$@"
+    for i in "${!pythons[@]}"; do
+      for count in "${threads[@]}"; do
+        measure "$scratch/peer$i.$count" 'images\/s' \
+          speed "${pythons[$i]}" "$here/pytorch/pipeline.py" --micro-batches "$micro_batches" --threads "$count" "$@"
+      done
+    done
+  done
+  row "$micro_batches" Tendril "$cores" "$scratch/ours"
+  [ ! -e "$scratch/ours.failed" ] || exit 1
+  for i in "${!pythons[@]}"; do
     for count in "${threads[@]}"; do
-      printf '| %s | %s | %s | ' "$micro_batches" "$label" "$count"
-      "$python" "$here/pytorch/pipeline.py" --micro-batches "$micro_batches" --threads "$count" "$@" >"$scratch/peer" 2>"$scratch/errors" || true
-      peer=$(speed "$scratch/peer")
-      if [ -n "$peer" ]; then
-        printf '%s | %s | %s |\n' "$peer" "$(awk "BEGIN { printf \"%.2f\", $ours / $peer }")" "$(total "$scratch/peer")"
-      else
-        printf 'failed: %s | | |\n' "$(failure "$scratch/peer" "$scratch/errors")"
-      fi
+      peer=$(median "$scratch/peer$i.$count")
+      row "$micro_batches" "PyTorch $(torch_version "${pythons[$i]}")" "$count" "$scratch/peer$i.$count" \
+        "${peer:+$(awk "BEGIN { printf \"%.2f\", $(median "$scratch/ours") / $peer }")}"
     done
   done
 done

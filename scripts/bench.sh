@@ -49,10 +49,10 @@ for what in "$@"; do
       "$bin/bench_dist_all_reduce"
       "$bin/bench_dist_pipeline"
       ;;
-    cartpole) bench/cartpole.sh build/release/examples/apps/cartpole/cartpole_app 20 ;;
+    cartpole) bench/cartpole.sh build/release/examples/apps/cartpole/cartpole_app ;;
     language_model) bench/language_model.sh build/release/examples/apps/language_model/language_model_app 5 ;;
     resnet50_pipeline)
-      bench/resnet50_pipeline.sh build/release/examples/apps/resnet50_pipeline/resnet50_pipeline_app --batches 1
+      bench/resnet50_pipeline.sh build/release/examples/apps/resnet50_pipeline/resnet50_pipeline_app 5 --batches 1
       ;;
     cuda) bench/cuda.sh build/release/bench "$(peers | head -1)" ;;
     *) echo "error: unknown benchmark '$what', expected ops, tensor, files, nn, resnet, loading, rpc, dist, cartpole, language_model, resnet50_pipeline or cuda" >&2; exit 2 ;;

@@ -8,7 +8,7 @@ import sys
 try:
     import yaml
 except ImportError:
-    print("no python3-yaml")
+    print("skipped: there is no python3-yaml")
     sys.exit(77)
 
 source = pathlib.Path(sys.argv[1])
