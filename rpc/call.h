@@ -86,20 +86,33 @@ requires RemoteFunction<F> && Callable<F, Args...> ResultOf<F> rpc_sync(const De
   return rpc_async<F>(*default_agent(), to, CallOptions{}, std::forward<Args>(arguments)...).wait();
 }
 
-/// PyTorch's form, rpc_sync("bob", greet, "me"), does not compile: the function is a template argument here.
+/// Arguments that F does not take, or a function that cannot be called remotely.
+template <auto F, class... Args>
+requires RemoteFunction<F> && CannotBeCalledWith<F, Args...> Future<ResultOf<F>> rpc_async(const Destination& to,
+                                                                                           Args&&...)
+= delete;
+template <auto F, class... Args>
+requires RemoteFunction<F> && CannotBeCalledWith<F, Args...> ResultOf<F> rpc_sync(const Destination& to, Args&&...)
+= delete;
+
+/// PyTorch's form, rpc_sync("bob", greet, "me"), does not compile: the function is a template argument here. (They
+/// throw because a warning about a missing result would hide the message.)
 template <class Function, class... Args>
 requires std::is_function_v<Function> detail::ResultOfType<Function> rpc_async(const Destination&, Function*,
                                                                                Args&&...) {
   static_assert(!std::is_function_v<Function>, "write rpc_async<&function>(worker, arguments...)");
+  throw UsageError("");
 }
 template <class Function, class... Args>
 requires std::is_function_v<Function> detail::ResultOfType<Function> rpc_sync(const Destination&, Function*,
                                                                               Args&&...) {
   static_assert(!std::is_function_v<Function>, "write rpc_sync<&function>(worker, arguments...)");
+  throw UsageError("");
 }
 template <class Function, class... Args>
 requires std::is_function_v<Function> detail::ResultOfType<Function> remote(const Destination&, Function*, Args&&...) {
   static_assert(!std::is_function_v<Function>, "write remote<&function>(worker, arguments...)");
+  throw UsageError("");
 }
 
 template <auto F>
@@ -128,6 +141,11 @@ template <auto F, class... Args>
 requires RemoteFunction<F> && Callable<F, Args...> RemoteResult<F> remote(const Destination& to, Args&&... arguments) {
   return remote<F>(*default_agent(), to, CallOptions{}, std::forward<Args>(arguments)...);
 }
+
+/// Arguments that F does not take, or a function that cannot be called remotely.
+template <auto F, class... Args>
+requires RemoteFunction<F> && CannotBeCalledWith<F, Args...> RemoteResult<F> remote(const Destination& to, Args&&...)
+= delete;
 
 /// T can be constructed from copies of these arguments; string literals are sent as std::string.
 template <class T, class... Args>

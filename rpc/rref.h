@@ -122,6 +122,17 @@ class RRef {
         *agent, state().owner().id, options, state_, std::forward<Args>(arguments)...));
   }
 
+  /// Arguments that the method does not take.
+  template <auto F, class... Args>
+  requires RemoteMethod<F> && CannotBeCalledWith<F, Args...> ResultOf<F> rpc_sync(Args&&...)
+  const = delete;
+  template <auto F, class... Args>
+  requires RemoteMethod<F> && CannotBeCalledWith<F, Args...> Future<ResultOf<F>> rpc_async(Args&&...)
+  const = delete;
+  template <auto F, class... Args>
+  requires RemoteMethod<F> && CannotBeCalledWith<F, Args...> RRef<detail::StoredType<ResultOf<F>>> remote(Args&&...)
+  const = delete;
+
   /// Whether both refer to the same object.
   friend bool operator==(const RRef& a, const RRef& b) noexcept {
     return a.state_ == b.state_ || (a.state_ && b.state_ && a.state_->id() == b.state_->id());

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the targets that the selected tests need, and runs the tests.
+# Installs missing packages, builds the targets that the selected tests need, and runs these tests.
 #
 #   scripts/test.sh                        all tests
 #   scripts/test.sh -R nn/conv             CTest's arguments select tests: -R, -E, -L, -LE

@@ -20,10 +20,11 @@ struct Options {
   double gamma = 0.99;
   std::int64_t seed = 543;
   int log_interval = 10;
+  int episodes = 5000;
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& gamma& seed& log_interval;
+    archive& gamma& seed& log_interval& episodes;
   }
 };
 
@@ -85,14 +86,12 @@ class Agent {
   // One step of REINFORCE (Williams, 1992). Returns the smallest total reward of any observer.
   double finish_episode() {
     double min_reward = std::numeric_limits<double>::infinity();
-    bool any_has_fallen = false;
     std::vector<double> returns;
     std::vector<Tensor> log_probs;
     for (auto& [observer, episode] : episodes_) {
       min_reward = std::min(min_reward, std::reduce(episode.rewards.begin(), episode.rewards.end()));
-      any_has_fallen |= episode.has_fallen;
-      // If the time limit ended the episode, assume that the pole would have stayed up forever.
-      double later = episode.has_fallen ? 0 : 1 / (1 - gamma_);
+      // If the time limit ended the episode, assume that the last reward would have repeated forever.
+      double later = episode.has_fallen ? 0 : episode.rewards.back() / (1 - gamma_);
       for (std::size_t t = episode.rewards.size(); t-- > 0;) {
         later = episode.rewards[t] + gamma_ * later;
         returns.push_back(later);
@@ -100,9 +99,9 @@ class Agent {
       }
       episode = {};
     }
-    if (any_has_fallen) {  // otherwise all returns are equal, and there is nothing to learn from them
-      const Tensor r = tensor(returns).to(kFloat32);
-      const Tensor loss = -(cat(log_probs) * (r - r.mean()) / (r.std() + 1e-7)).sum();
+    const Tensor r = tensor(returns).to(kFloat32);
+    if (r.std().item<double>() > 1e-3) {  // nothing can be learned from returns that differ only by rounding
+      const Tensor loss = -(cat(log_probs) * (r - r.mean()) / r.std()).sum();
       optimizer_.zero_grad();
       loss.backward();
       optimizer_.step();
@@ -128,7 +127,8 @@ void Observer::run_episode(const rpc::RRef<Agent>& agent) {
   for (bool done = false; !done;) {
     const std::int64_t action = agent.rpc_sync<&Agent::select_action>(id_, state);
     const auto step = env_.step(action);
-    agent.rpc_sync<&Agent::report_reward>(id_, step.reward, step.terminated);
+    const double reward = step.reward;  // 1 per step; change it here, and the threshold in run_worker
+    agent.rpc_sync<&Agent::report_reward>(id_, reward, step.terminated);
     state = envs::observation_tensor(step.observation);
     done = step.done();
   }
@@ -140,8 +140,9 @@ void run_worker(int rank, const Options& options) {
   if (rank == 0) {
     manual_seed(static_cast<std::uint64_t>(options.seed));
     const auto agent = rpc::make_rref<Agent>(rpc::launch_info().world_size, options);
+    const double threshold = envs::CartPole().reward_threshold();
     double running_reward = 0;
-    for (int episode = 1; running_reward <= envs::CartPole().reward_threshold(); ++episode) {
+    for (int episode = 1; running_reward <= threshold && episode <= options.episodes; ++episode) {
       agent.local_value().run_episode(agent);
       const double last_reward = agent.local_value().finish_episode();
       running_reward = 0.05 * last_reward + 0.95 * running_reward;
@@ -150,7 +151,8 @@ void run_worker(int rank, const Options& options) {
         std::fflush(stdout);
       }
     }
-    std::printf("Solved! Running reward is now %.2f!\n", running_reward);
+    const char* outcome = running_reward > threshold ? "Solved!" : "Not solved.";
+    std::printf("%s Running reward is now %.2f!\n", outcome, running_reward);
   }
   rpc::shutdown();  // observers serve the agent until it is done
 }
@@ -160,9 +162,11 @@ int main(int argc, char** argv) {
   int world_size = -1;
   CLI::App app("Solves CartPole-v1 with one agent and several observers, each in its own process");
   app.add_option("--world-size", world_size, "number of processes (default: 3)")->check(CLI::Range(2, 1000));
+  app.option_defaults()->always_capture_default();
   app.add_option("--gamma", options.gamma, "discount factor")->check(CLI::Range(0.0, 0.9999));
-  app.add_option("--seed", options.seed, "random seed")->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  app.add_option("--seed", options.seed, "random seed; results also depend on timing")->check(CLI::Range(0, 1'000'000));
   app.add_option("--log-interval", options.log_interval, "episodes between status lines")->check(CLI::PositiveNumber);
+  app.add_option("--episodes", options.episodes, "give up after this many")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   rpc::launch<&run_worker>(argc, argv, {.world_size = world_size, .default_world_size = 3}, options);
 }

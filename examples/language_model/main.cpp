@@ -103,6 +103,7 @@ void run_worker(int rank, const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app("Trains a language model whose embedding table and decoder are on a parameter server");
+  app.option_defaults()->always_capture_default();
   app.add_option("--epochs", options.epochs, "number of epochs")->check(CLI::NonNegativeNumber);
   app.add_option("--lr", options.lr, "learning rate")->check(CLI::NonNegativeNumber);
   app.add_option("--seed", options.seed, "random seed")->check(CLI::NonNegativeNumber);

@@ -133,6 +133,7 @@ void run_worker(int rank, const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app("Trains ResNet-50 in two halves, each on its own worker, on random images");
+  app.option_defaults()->always_capture_default();
   app.add_option("--splits", options.splits, "micro-batches per batch, one run per value")->check(CLI::PositiveNumber);
   app.add_option("--batch-size", options.batch_size, "images per batch")->check(CLI::PositiveNumber);
   app.add_option("--image-size", options.image_size, "height and width of the images")->check(CLI::Range(32, 1024));

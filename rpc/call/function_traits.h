@@ -13,6 +13,10 @@
 #include "tendril/rpc/task.h"
 #include "tendril/tensor/export.h"
 
+namespace tendril::rpc {
+struct CallOptions;
+}
+
 TENDRIL_API_BEGIN
 
 /// What can be told of a function from its type.
@@ -120,6 +124,11 @@ template <class... W, class... Args>
 requires(sizeof...(W) == sizeof...(Args)) inline constexpr bool arguments_convert<std::tuple<W...>, Args...> =
     (std::is_convertible_v<Args, W> && ...);
 
+template <class... Args>
+inline constexpr bool begins_with_options = false;
+template <class First, class... Rest>
+inline constexpr bool begins_with_options<First, Rest...> = std::is_same_v<std::remove_cvref_t<First>, CallOptions>;
+
 /// True if the compiler can see that the name exists in one source file only (an unnamed namespace).
 template <auto F>
 constexpr bool is_in_unnamed_namespace() {
@@ -160,6 +169,11 @@ concept ArgumentsConvertToParameters =
 template <auto F, class... Args>
 concept Callable = HasExternalLinkage<F> && TakesNoOutParameters<F> && TakesThisManyArguments<F, Args...> &&
     ArgumentsConvertToParameters<F, Args...>;
+
+/// F cannot be called with these arguments. The calls' deleted overloads demand it, so that the compiler's message is
+/// one error that names F and the arguments. Not for arguments that begin with CallOptions.
+template <auto F, class... Args>
+concept CannotBeCalledWith = !Callable<F, Args...> && !detail::begins_with_options<Args...>;
 
 template <auto F>
 using ResultOf = typename detail::ResultOf<std::remove_cvref_t<typename detail::Signature<decltype(F)>::Return>>::type;

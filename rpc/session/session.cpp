@@ -223,7 +223,7 @@ void Session::end_told() noexcept {
 void Session::closed(Link& link, std::exception_ptr reason) {
   const IoCallbackScope io_callback;
   end(std::make_exception_ptr(PeerLostError(
-          name_of(peer_) + ": " + (said_goodbye_ ? "it has shut down" : text_of(reason)), link.gauges().begun)),
+          name_of(peer_) + ": " + (said_goodbye_ ? "it has left the group" : text_of(reason)), link.gauges().begun)),
       {.may_return = !said_goodbye_});
 }
 

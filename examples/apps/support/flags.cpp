@@ -227,6 +227,7 @@ std::optional<int> Flags::parse(int argc, const char* const* argv, const std::fu
   const DecimalPoint numbers;
   try {
     std::vector<std::string> arguments;
+    if (argc > 0) impl_->app.name(std::filesystem::path(argv[0]).filename().string());
     for (int i = 1; i < argc; ++i) arguments.push_back(with_dashes(argv[i]));
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them last first
     impl_->app.parse(std::move(arguments));
