@@ -3,12 +3,13 @@
 #   bench/cartpole.sh build/release/examples/apps/cartpole/cartpole_app [SECONDS OF PYTORCH [RUNS]]
 # Tendril runs until it has solved the task (seed 1); PyTorch runs for 20 seconds by default, or until it has solved the
 # task. Each row has the median and range of RUNS runs (default 5) and the call latency of the last one. The programs
-# take turns, on the first allowed core alone and on all cores. Runs every PyTorch that peers.sh finds.
+# alternate, first on the first allowed core alone, then on all cores. Runs every PyTorch that peers.sh finds.
 set -euo pipefail
 program=${1:?usage: bench/cartpole.sh PROGRAM [seconds [runs]]}
 seconds=${2:-20} runs=${3:-5}
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/peers.sh"
+check_runs "$runs"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -29,7 +30,7 @@ row() {  # label, cores, output file, ratio
 
 echo "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), cores $allowed, $(date -u +%F), $runs runs"
 echo
-echo "| program | cores | environment steps/s, median [range] | Tendril's over it | call latency |"
+echo "| program | cores | environment steps/s, median [range] | speedup | call latency |"
 echo "|---|---|---|---|---|"
 for world_size in 2 3; do
   for cores in "${placements[@]}"; do
@@ -41,8 +42,8 @@ for world_size in 2 3; do
         measure "$scratch/peer$i" "$rate" taskset -c "$cores" "${pythons[$i]}" "$here/pytorch/cartpole.py" "${flags[@]}" --seconds "$seconds"
       done
     done
+    check_ours "$scratch/ours"
     row "Tendril, world size $world_size" "$cores" "$scratch/ours"
-    [ ! -e "$scratch/ours.failed" ] || exit 1
     for i in "${!pythons[@]}"; do
       peer=$(median "$scratch/peer$i")
       row "PyTorch $(torch_version "${pythons[$i]}"), world size $world_size" "$cores" "$scratch/peer$i" "${peer:+$(ratio "$(median "$scratch/ours")" "$peer")}"
@@ -53,5 +54,6 @@ for flags in "--world-size 1" "--world-size 3 --steps-per-call 8"; do
   rm -f "$scratch"/*
   # shellcheck disable=SC2086  # flags are words
   for ((run = 0; run < runs; ++run)); do measure "$scratch/ours" "$rate" "$program" $flags --seed 1 --curve "$scratch/curve"; done
+  check_ours "$scratch/ours"
   row "Tendril, \`$flags\`" "$allowed" "$scratch/ours"
 done

@@ -11,7 +11,7 @@ limit=1000
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-echo "| seed | solved after episodes | environment steps | seconds |"
+echo "| seed | solved after rounds | environment steps | seconds |"
 echo "|---|---|---|---|"
 unsolved=0
 for seed in $(seq "$first" "$last"); do
@@ -24,5 +24,5 @@ for seed in $(seq "$first" "$last"); do
   echo "| $seed | $episodes | $steps | $(printf %.1f "$seconds") |"
 done
 echo
-echo "$((last - first + 1 - unsolved)) of $((last - first + 1)) seeds solved within $limit episodes."
+echo "$((last - first + 1 - unsolved)) of $((last - first + 1)) seeds solved within $limit rounds."
 [ "$unsolved" -eq 0 ]

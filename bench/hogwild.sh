@@ -36,7 +36,7 @@ processor=$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)
 echo "$processor, cores $(taskset -cp $$ | sed 's/.*: //'), $(date -u +%F)," \
   "base-files $version: $(cat "$scratch"/text/{train,valid}.txt | wc -w) words, $epochs epochs, seeds ${seeds[*]}"
 echo
-echo "| trainers | perplexity in the end | over one's | of the best epoch | over one's |"
+echo "| trainers | final perplexity | ratio to one trainer | best epoch's | ratio to one trainer |"
 echo "|---|---|---|---|---|"
 bad=0 of_one='' best_of_one=''
 for count in "${counts[@]}"; do

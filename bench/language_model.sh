@@ -3,13 +3,14 @@
 # RPC, and prints Markdown tables:
 #   bench/language_model.sh build/release/examples/apps/language_model/language_model_app [SECONDS OF PYTORCH [RUNS]]
 # One table has the tutorial's sizes, the other 10,000 words and 200 units. Each row has the median and range of RUNS
-# runs, because single runs differ by a factor of up to 1.7. The programs take turns, on the first allowed core alone
-# and on all cores. Runs every PyTorch that peers.sh finds.
+# runs, because single runs differ by a factor of up to 1.7. The programs alternate, first on the first allowed core
+# alone, then on all cores. Runs every PyTorch that peers.sh finds.
 set -euo pipefail
 program=${1:?usage: bench/language_model.sh PROGRAM [seconds [runs]]}
 seconds=${2:-10} runs=${3:-5}
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/peers.sh"
+check_runs "$runs"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -35,7 +36,7 @@ table() {
   local title=$1 cores run i peer
   shift
   printf '%s\n\n' "$title"
-  echo "| program | cores | iterations/s, median [range] | Tendril's over it | RPCs per iteration | loss |"
+  echo "| program | cores | iterations/s, median [range] | speedup | RPCs per iteration | loss |"
   echo "|---|---|---|---|---|---|"
   for cores in "${placements[@]}"; do
     rm -f "$scratch"/*
@@ -46,8 +47,9 @@ table() {
       done
       measure "$scratch/alone" "$rate" taskset -c "$cores" "$program" --world-size 1 "$@"
     done
+    check_ours "$scratch/ours"
+    check_ours "$scratch/alone"
     row Tendril "$cores" "$scratch/ours"
-    [ ! -e "$scratch/ours.failed" ] || exit 1
     for i in "${!pythons[@]}"; do
       peer=$(median "$scratch/peer$i")
       row "PyTorch $(torch_version "${pythons[$i]}")" "$cores" "$scratch/peer$i" "${peer:+$(ratio "$(median "$scratch/ours")" "$peer")}"

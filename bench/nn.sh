@@ -28,7 +28,7 @@ for threads in "$@"; do
         echo "PyTorch $(torch_version "${pythons[$i]}") failed: $(failure "$scratch/errors")"
     done
   done
-  for python in "${pythons[@]}"; do header+=" PyTorch $(torch_version "$python") | Tendril's over it |" rule+="---|---|"; done
+  for python in "${pythons[@]}"; do header+=" PyTorch $(torch_version "$python") | speedup |" rule+="---|---|"; done
   printf '%s\n%s\n' "$header" "$rule"
   for name in "MLP" "char-LSTM" "CNN" "GPT" "MLP, tiny" "char-LSTM, tiny" "CNN, tiny" "GPT, tiny"; do
     ours=$(median "$name" "$scratch/ours")

@@ -1,8 +1,7 @@
 // Measures the overhead of small operations. Times an addition of 4 floats, in ns: untracked, tracked, and forward +
-// backward per node. The other cases are only counted in instructions, because times of single operations vary too
-// much.
+// backward per node. Times of the other cases vary too much, so only their instructions are counted.
 //
-//   bench_ops [--peer LABEL PROGRAM ...]  prints the table; the peers (pytorch/ops.cpp) take turns with it
+//   bench_ops [--peer LABEL PROGRAM ...]  prints the table; alternates with each PROGRAM (pytorch/ops.cpp)
 //   bench_ops --list                      prints the names of all cases
 //   bench_ops --only CASE N               runs N operations of one case and nothing else, for a profiler
 //   bench_ops --each N                    runs N operations of every case, for bench/instructions.sh
@@ -145,12 +144,12 @@ void print_configuration() {
   std::printf("%s, %s, glibc %s, %s loops\n", compiler, TENDRIL_BENCH_FLAGS, libc, loops);
 }
 
-double median(std::vector<double> values) {
+double median(std::vector<double> values) {  // of an odd number
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
   return values[values.size() / 2];
 }
 
-/// "median [minimum..maximum]", in whole numbers.
+/// Returns "median [minimum..maximum]", rounded to integers.
 std::string spread(const std::vector<double>& values) {
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   char text[96];
@@ -235,7 +234,7 @@ int main(int argc, char** argv) {
   }
 
   std::printf("| operation, ns, median [range] | Tendril | ceiling |");
-  for (const Peer& peer : peers) std::printf(" %s | over Tendril's |", peer.label.c_str());
+  for (const Peer& peer : peers) std::printf(" %s | speedup |", peer.label.c_str());
   std::printf("\n|---|---|---|");
   for (std::size_t i = 0; i < peers.size(); ++i) std::printf("---|---|");
   std::printf("\n");

@@ -22,19 +22,30 @@ failure() { cat "$@" | sed '/^[[:space:]]*$/d' | tail -1 | tr '|' '/' | cut -c1-
 figure() { sed -n "s/^ *$2  *//p" "$1" | head -1; }
 
 # measure FILE LABEL COMMAND...: runs a program and appends its figure with that label to FILE.all; its output goes to
-# FILE, its errors to FILE.errors. After a failure, creates FILE.failed, and does nothing when it is called again.
+# FILE, its errors to FILE.errors. If it fails or prints no figure, creates FILE.failed; later calls for FILE do nothing.
 measure() {
-  local file=$1 label=$2
+  local file=$1 label=$2 value
   shift 2
   [ ! -e "$file.failed" ] || return 0
-  "$@" >"$file" 2>"$file.errors" || touch "$file.failed"
-  figure "$file" "$label" >>"$file.all"
-  [ -s "$file.all" ] || touch "$file.failed"
+  if "$@" >"$file" 2>"$file.errors" && value=$(figure "$file" "$label") && [ -n "$value" ]; then
+    echo "$value" >>"$file.all"
+  else
+    touch "$file.failed"
+  fi
 }
+# check_ours FILE: after a failure of our own program, prints its errors and ends the script.
+check_ours() { [ ! -e "$1.failed" ] || { cat "$1" "$1.errors" >&2; exit 1; }; }
+check_runs() { [[ $1 =~ ^[1-9][0-9]*$ ]] || { echo "error: RUNS: expected a positive number, got '$1'" >&2; exit 2; }; }
 
-# median FILE, spread FILE: the median of the figures that measure has appended; "median [minimum..maximum]".
-median() { sort -g "$1.all" 2>/dev/null | awk 'NF { v[++n] = $1 } END { if (n) print v[int((n + 1) / 2)] }'; }
-spread() { echo "$(median "$1") [$(sort -g "$1.all" | sed -n '1p;$p' | paste -sd' ' | sed 's/ /../')]"; }
+# median FILE: prints the median of the figures that measure appended. spread FILE: prints "median [minimum..maximum]",
+# with commas between thousands.
+median() {
+  [ ! -e "$1.all" ] || sort -g "$1.all" | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }' OFMT=%.10g
+}
+spread() {
+  echo "$(median "$1") [$(sort -g "$1.all" | sed -n '1p;$p' | paste -sd' ' | sed 's/ /../')]" |
+    sed -E ':again; s/(^|[^0-9.])([0-9]+)([0-9]{3})($|[^0-9])/\1\2,\3\4/; t again; s/(\.\.)([0-9]+)([0-9]{3})($|[^0-9])/\1\2,\3\4/; t again'
+}
 
 ratio() { awk "BEGIN { printf \"%.1f\", $1 / $2 }"; }
 

@@ -2,8 +2,8 @@
 # Compares ResNet-50 (batches of 8 images of 128 x 128) with PyTorch, on one thread and on two, and prints Markdown
 # tables:
 #   bench/resnet.sh build/release/bench/bench_resnet [THREADS...]
-# A run's time is the lowest of its five rounds; each row has the median and range of five alternating runs. Runs every
-# PyTorch that peers.sh finds.
+# A run's time is the lowest of its five rounds; each row has the median and range of five runs, which alternate with
+# PyTorch's. Runs every PyTorch that peers.sh finds.
 # "in oneDNN": the share of the time spent in oneDNN's primitives, except reorders, in a separate run with DNNL_VERBOSE.
 # 3x3 convolutions of stride 1 are not among them, because they use Tendril's own kernels.
 set -euo pipefail
@@ -44,7 +44,7 @@ for threads in "$@"; do
   done
   primitives "$threads" >"$scratch/primitives"
   header="| $threads thread(s), ms, median [range] | Tendril | in oneDNN |" rule="|---|---|---|"
-  for python in "${pythons[@]}"; do header+=" PyTorch $(torch_version "$python") | over Tendril's |" rule+="---|---|"; done
+  for python in "${pythons[@]}"; do header+=" PyTorch $(torch_version "$python") | speedup |" rule+="---|---|"; done
   printf '%s\n%s\n' "$header" "$rule"
   for name in "train" "train, peak MiB" "eval" "eval, fused"; do
     values "$name" "$scratch/ours"

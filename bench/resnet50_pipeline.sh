@@ -2,7 +2,8 @@
 # Compares the ResNet-50 pipeline with the same program in PyTorch RPC for several numbers of micro-batches, and prints
 # a Markdown table:
 #   bench/resnet50_pipeline.sh build/release/examples/apps/resnet50_pipeline/resnet50_pipeline_app [RUNS [FLAGS]]
-#   FLAGS are passed to both programs, for example --tiny or --batches 1.
+#   FLAGS are passed to both programs, for example --tiny or --batches 10. With a single batch, the time depends on how
+#   fast the system supplies memory.
 # Each row has the median and range of RUNS runs (default 5) of images/s during training. The programs take turns, so
 # that changes in the machine's speed affect all of them. Every PyTorch that peers.sh finds runs with as many threads
 # per worker as there are cores (Tendril's default) and with half as many, so that the workers' threads do not compete

@@ -32,7 +32,7 @@ for threads in "$@"; do
   header="| $threads thread(s), ms | Tendril | of the copy |" rule="|---|---|---|"
   for i in "${!pythons[@]}"; do
     least "$scratch/all$i" >"$scratch/peer$i"
-    header+=" PyTorch $(torch_version "${pythons[$i]}") | over Tendril's |" rule+="---|---|"
+    header+=" PyTorch $(torch_version "${pythons[$i]}") | speedup |" rule+="---|---|"
   done
   printf '%s\n%s\n' "$header" "$rule"
   copy=$(awk -F'\t' '/memcpy/ { print $3 / $2 }' "$scratch/ours")

@@ -86,7 +86,7 @@ requires RemoteFunction<F> && Callable<F, Args...> ResultOf<F> rpc_sync(const De
   return rpc_async<F>(*default_agent(), to, CallOptions{}, std::forward<Args>(arguments)...).wait();
 }
 
-/// Arguments that F does not take, or a function that cannot be called remotely.
+/// Rejects arguments that F does not accept.
 template <auto F, class... Args>
 requires RemoteFunction<F> && CannotBeCalledWith<F, Args...> Future<ResultOf<F>> rpc_async(const Destination& to,
                                                                                            Args&&...)
@@ -95,8 +95,8 @@ template <auto F, class... Args>
 requires RemoteFunction<F> && CannotBeCalledWith<F, Args...> ResultOf<F> rpc_sync(const Destination& to, Args&&...)
 = delete;
 
-/// PyTorch's form, rpc_sync("bob", greet, "me"), does not compile: the function is a template argument here. (They
-/// throw because a warning about a missing result would hide the message.)
+/// PyTorch's form, rpc_sync("bob", greet, "me"), does not compile: the function is a template argument here. These
+/// overloads throw only to avoid a warning about a missing return value, which would hide the message.
 template <class Function, class... Args>
 requires std::is_function_v<Function> detail::ResultOfType<Function> rpc_async(const Destination&, Function*,
                                                                                Args&&...) {
@@ -142,7 +142,7 @@ requires RemoteFunction<F> && Callable<F, Args...> RemoteResult<F> remote(const 
   return remote<F>(*default_agent(), to, CallOptions{}, std::forward<Args>(arguments)...);
 }
 
-/// Arguments that F does not take, or a function that cannot be called remotely.
+/// Rejects arguments that F does not accept.
 template <auto F, class... Args>
 requires RemoteFunction<F> && CannotBeCalledWith<F, Args...> RemoteResult<F> remote(const Destination& to, Args&&...)
 = delete;

@@ -122,7 +122,7 @@ class RRef {
         *agent, state().owner().id, options, state_, std::forward<Args>(arguments)...));
   }
 
-  /// Arguments that the method does not take.
+  /// Rejects arguments that the method does not accept.
   template <auto F, class... Args>
   requires RemoteMethod<F> && CannotBeCalledWith<F, Args...> ResultOf<F> rpc_sync(Args&&...)
   const = delete;

@@ -52,7 +52,7 @@ for what in "$@"; do
     cartpole) bench/cartpole.sh build/release/examples/apps/cartpole/cartpole_app ;;
     language_model) bench/language_model.sh build/release/examples/apps/language_model/language_model_app 5 ;;
     resnet50_pipeline)
-      bench/resnet50_pipeline.sh build/release/examples/apps/resnet50_pipeline/resnet50_pipeline_app 5 --batches 1
+      bench/resnet50_pipeline.sh build/release/examples/apps/resnet50_pipeline/resnet50_pipeline_app 3
       ;;
     cuda) bench/cuda.sh build/release/bench "$(peers | head -1)" ;;
     *) echo "error: unknown benchmark '$what', expected ops, tensor, files, nn, resnet, loading, rpc, dist, cartpole, language_model, resnet50_pipeline or cuda" >&2; exit 2 ;;

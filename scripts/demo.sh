@@ -14,14 +14,15 @@ examples=(cartpole language_model resnet50_pipeline hello_rpc "${chapters[@]}" $
 usage() {
   echo "usage: scripts/demo.sh [EXAMPLE] [flags of the example]"
   echo "examples: ${examples[*]} (default: ${examples[0]})"
-  echo "EXAMPLE --help lists its flags, except for hello_rpc and the tutorial, which have none. Installs missing packages."
+  echo "scripts/demo.sh EXAMPLE --help lists the flags of EXAMPLE; hello_rpc and the tutorial have none."
+  echo "The script installs missing packages."
 }
 
 example=${examples[0]}
 case "${1:-}" in
   -h | --help) usage; exit 0 ;;
   -*) ;;
-  "") [ $# -eq 0 ] || { echo "error: the name of the example is empty" >&2; usage >&2; exit 2; } ;;
+  "") [ $# -eq 0 ] || { echo "error: EXAMPLE: expected a name, got an empty string" >&2; usage >&2; exit 2; } ;;
   *) example=$1; shift ;;
 esac
 [[ " ${examples[*]} " == *" $example "* ]] || { echo "error: there is no example '$example'" >&2; usage >&2; exit 2; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs missing packages, builds the targets that the selected tests need, and runs these tests.
+# Installs missing packages, builds the targets that the selected tests need, and runs the tests.
 #
 #   scripts/test.sh                        all tests
 #   scripts/test.sh -R nn/conv             CTest's arguments select tests: -R, -E, -L, -LE
@@ -115,8 +115,9 @@ jobs=$((2 * $(nproc)))
 [ -z "$changed" ] || jobs=$((2 * jobs))  # after an edit, nothing else should need the processors
 status=0
 ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$jobs" ${TENDRIL_JUNIT:+--output-junit "$TENDRIL_JUNIT"} "$@" || status=$?
-# CTest lists the tests that were skipped. Their output has the reasons, which some tests print more than once.
-# "Pass Reason": the test checks the output of a program, which may have skipped something.
+# CTest lists the skipped tests without the reasons, which are in their output. Some tests print a reason more than once;
+# print one. A test with a "Pass Reason" checks a program's output, so "skipped:" there does not mean that the test was
+# skipped.
 awk '/^[0-9]+\/[0-9]+ Testing: / { name = $3; why = ""; ran = 0 }
   sub(/^(suite )?skipped: /, "") { why = $0 }
   /^Test Pass Reason:/ { ran = 1 }

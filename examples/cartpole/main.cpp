@@ -90,7 +90,7 @@ class Agent {
     std::vector<Tensor> log_probs;
     for (auto& [observer, episode] : episodes_) {
       min_reward = std::min(min_reward, std::reduce(episode.rewards.begin(), episode.rewards.end()));
-      // If the time limit ended the episode, assume that the last reward would have repeated forever.
+      // If the time limit ended the episode, assume that the last reward would repeat forever.
       double later = episode.has_fallen ? 0 : episode.rewards.back() / (1 - gamma_);
       for (std::size_t t = episode.rewards.size(); t-- > 0;) {
         later = episode.rewards[t] + gamma_ * later;
@@ -100,7 +100,7 @@ class Agent {
       episode = {};
     }
     const Tensor r = tensor(returns).to(kFloat32);
-    if (r.std().item<double>() > 1e-3) {  // nothing can be learned from returns that differ only by rounding
+    if ((r.std() > 1e-5 * r.abs().max()).item<bool>()) {  // otherwise the returns differ only by rounding
       const Tensor loss = -(cat(log_probs) * (r - r.mean()) / r.std()).sum();
       optimizer_.zero_grad();
       loss.backward();
@@ -127,7 +127,7 @@ void Observer::run_episode(const rpc::RRef<Agent>& agent) {
   for (bool done = false; !done;) {
     const std::int64_t action = agent.rpc_sync<&Agent::select_action>(id_, state);
     const auto step = env_.step(action);
-    const double reward = step.reward;  // 1 per step; change it here, and the threshold in run_worker
+    const double reward = step.reward;  // 1 per step; if you change it, adapt the threshold in run_worker
     agent.rpc_sync<&Agent::report_reward>(id_, reward, step.terminated);
     state = envs::observation_tensor(step.observation);
     done = step.done();
@@ -151,8 +151,8 @@ void run_worker(int rank, const Options& options) {
         std::fflush(stdout);
       }
     }
-    const char* outcome = running_reward > threshold ? "Solved!" : "Not solved.";
-    std::printf("%s Running reward is now %.2f!\n", outcome, running_reward);
+    const bool solved = running_reward > threshold;
+    std::printf("%s Running reward is now %.2f\n", solved ? "Solved!" : "Not solved.", running_reward);
   }
   rpc::shutdown();  // observers serve the agent until it is done
 }
@@ -164,9 +164,9 @@ int main(int argc, char** argv) {
   app.add_option("--world-size", world_size, "number of processes (default: 3)")->check(CLI::Range(2, 1000));
   app.option_defaults()->always_capture_default();
   app.add_option("--gamma", options.gamma, "discount factor")->check(CLI::Range(0.0, 0.9999));
-  app.add_option("--seed", options.seed, "random seed; results also depend on timing")->check(CLI::Range(0, 1'000'000));
+  app.add_option("--seed", options.seed, "random seed; timing also matters")->check(CLI::Range(0, 1'000'000));
   app.add_option("--log-interval", options.log_interval, "episodes between status lines")->check(CLI::PositiveNumber);
-  app.add_option("--episodes", options.episodes, "give up after this many")->check(CLI::PositiveNumber);
+  app.add_option("--episodes", options.episodes, "maximum number of episodes")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   rpc::launch<&run_worker>(argc, argv, {.world_size = world_size, .default_world_size = 3}, options);
 }

@@ -127,7 +127,7 @@ requires(sizeof...(W) == sizeof...(Args)) inline constexpr bool arguments_conver
 template <class... Args>
 inline constexpr bool begins_with_options = false;
 template <class First, class... Rest>
-inline constexpr bool begins_with_options<First, Rest...> = std::is_same_v<std::remove_cvref_t<First>, CallOptions>;
+inline constexpr bool begins_with_options<First, Rest...> = std::is_convertible_v<First, const CallOptions&>;
 
 /// True if the compiler can see that the name exists in one source file only (an unnamed namespace).
 template <auto F>
@@ -170,10 +170,11 @@ template <auto F, class... Args>
 concept Callable = HasExternalLinkage<F> && TakesNoOutParameters<F> && TakesThisManyArguments<F, Args...> &&
     ArgumentsConvertToParameters<F, Args...>;
 
-/// F cannot be called with these arguments. The calls' deleted overloads demand it, so that the compiler's message is
-/// one error that names F and the arguments. Not for arguments that begin with CallOptions.
+/// F can be called remotely, but not with these arguments, which do not begin with CallOptions. The deleted overloads
+/// require it: g++ then prints a single error, which names F and the types of the arguments.
 template <auto F, class... Args>
-concept CannotBeCalledWith = !Callable<F, Args...> && !detail::begins_with_options<Args...>;
+concept CannotBeCalledWith = HasExternalLinkage<F> && TakesNoOutParameters<F> && !Callable<F, Args...> &&
+    !detail::begins_with_options<Args...>;
 
 template <auto F>
 using ResultOf = typename detail::ResultOf<std::remove_cvref_t<typename detail::Signature<decltype(F)>::Return>>::type;

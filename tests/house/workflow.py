@@ -8,7 +8,7 @@ import sys
 try:
     import yaml
 except ImportError:
-    print("skipped: there is no python3-yaml")
+    print("skipped: python3-yaml not found")
     sys.exit(77)
 
 source = pathlib.Path(sys.argv[1])

@@ -108,6 +108,7 @@ void close_gate() {
 }
 
 void takes_reference(int&) {}
+struct LaterOptions : CallOptions {};
 template <auto F, class... Args>
 concept CanCall = requires(Args... args) {
   rpc_sync<F>(args...);
@@ -176,6 +177,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_does_not_compile) {
   static_assert(!Callable<&takes_reference, int&>);
   static_assert(CanCall<&add, int, int, int>);
   static_assert(CanCall<&add, const char*, CallOptions, int, int>);
+  static_assert(CanCall<&add, const char*, LaterOptions, int, int>);
   static_assert(!CanCall<&add, int, int, const char*>);
   static_assert(!CanCall<&add, double, int, int>);  // 1.5 is no rank
   static_assert(RemotelyConstructible<std::string, const char*>);

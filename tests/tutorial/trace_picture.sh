@@ -3,7 +3,7 @@
 # trace of PROGRAM from one CALL to the next, except for the times: the calls and handlers of each lane (LANES: workers
 # or threads), the arrows between them, and the workers with leading threads (picture_shape.py). Exits with 77 without
 # Python.
-command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
+command -v python3 >/dev/null || { echo "skipped: python3 not found"; exit 77; }
 source=$1 picture=$2 call=$3 by=threads
 [ "$4" = threads ] || by=
 shift 4
