@@ -3,8 +3,8 @@
 # a Markdown table:
 #   bench/resnet50_pipeline.sh build/release/examples/apps/resnet50_pipeline/resnet50_pipeline_app [RUNS [FLAGS]]
 #   FLAGS are passed to both programs, for example --tiny or --batches 10. With a single batch, the time depends on how
-#   fast the system supplies memory.
-# Each row has the median and range of RUNS runs (default 5) of images/s during training. The programs take turns, so
+#   fast the system allocates memory.
+# Each row has the median and range of RUNS runs (default 5) of images/s during training. The programs alternate, so
 # that changes in the machine's speed affect all of them. Every PyTorch that peers.sh finds runs with as many threads
 # per worker as there are cores (Tendril's default) and with half as many, so that the workers' threads do not compete
 # for cores.
@@ -14,11 +14,12 @@ runs=${2:-5}
 shift $(($# < 2 ? $# : 2))
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/peers.sh"
+check_runs "$runs"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mapfile -t pythons < <(peers)
 
-# speed COMMAND...: runs a program and prints its images/s as a line that measure understands.
+# speed COMMAND...: runs a program and prints its images/s in the format that measure reads.
 speed() { "$@" | sed -n 's/.* \([0-9.]*\) images\/s$/images\/s \1/p'; }
 row() {  # micro-batches, label, threads, output file, ratio
   if [ -e "$4.failed" ]; then
@@ -30,7 +31,7 @@ row() {  # micro-batches, label, threads, output file, ratio
 
 echo "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), cores $(taskset -cp $$ | sed 's/.*: //'), $(date -u +%F), $runs runs, flags: ${*:-none}"
 echo
-echo "| micro-batches | program | threads a worker | images/s, median [range] | Tendril's over it |"
+echo "| micro-batches | program | threads per worker | images/s, median [range] | speedup |"
 echo "|---|---|---|---|---|"
 cores=$(nproc)
 threads=("$cores")
@@ -46,8 +47,8 @@ for micro_batches in 1 2 4 8; do
       done
     done
   done
+  check_ours "$scratch/ours"
   row "$micro_batches" Tendril "$cores" "$scratch/ours"
-  [ ! -e "$scratch/ours.failed" ] || exit 1
   for i in "${!pythons[@]}"; do
     for count in "${threads[@]}"; do
       peer=$(median "$scratch/peer$i.$count")

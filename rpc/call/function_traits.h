@@ -173,8 +173,8 @@ concept Callable = HasExternalLinkage<F> && TakesNoOutParameters<F> && TakesThis
 /// F can be called remotely, but not with these arguments, which do not begin with CallOptions. The deleted overloads
 /// require it: g++ then prints a single error, which names F and the types of the arguments.
 template <auto F, class... Args>
-concept CannotBeCalledWith = HasExternalLinkage<F> && TakesNoOutParameters<F> && !Callable<F, Args...> &&
-    !detail::begins_with_options<Args...>;
+concept CannotBeCalledWith =
+    HasExternalLinkage<F> && TakesNoOutParameters<F> && !Callable<F, Args...> && !detail::begins_with_options<Args...>;
 
 template <auto F>
 using ResultOf = typename detail::ResultOf<std::remove_cvref_t<typename detail::Signature<decltype(F)>::Return>>::type;
