@@ -47,6 +47,7 @@ struct Edge {
 
 /// A total order for searching. It has no meaning, and differs between runs.
 struct EdgeOrder {
+  /// Whether `a` comes before `b`.
   bool operator()(const Edge& a, const Edge& b) const noexcept {
     return a.node.get() != b.node.get() ? std::less<>()(a.node.get(), b.node.get()) : a.input_nr < b.input_nr;
   }

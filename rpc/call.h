@@ -103,12 +103,14 @@ requires std::is_function_v<Function> detail::ResultOfType<Function> rpc_async(c
   static_assert(!std::is_function_v<Function>, "write rpc_async<&function>(worker, arguments...)");
   throw UsageError("");
 }
+/// Likewise.
 template <class Function, class... Args>
 requires std::is_function_v<Function> detail::ResultOfType<Function> rpc_sync(const Destination&, Function*,
                                                                               Args&&...) {
   static_assert(!std::is_function_v<Function>, "write rpc_sync<&function>(worker, arguments...)");
   throw UsageError("");
 }
+/// Likewise.
 template <class Function, class... Args>
 requires std::is_function_v<Function> detail::ResultOfType<Function> remote(const Destination&, Function*, Args&&...) {
   static_assert(!std::is_function_v<Function>, "write remote<&function>(worker, arguments...)");

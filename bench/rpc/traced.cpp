@@ -22,16 +22,16 @@ namespace {
 
 /// Of empty calls, in microseconds.
 double median_call(Transport transport, int client_cpu, int server_cpu, bool traced) {
-  using Clock = std::chrono::steady_clock;
   constexpr int kCalls = 10'000;  // a trace has room for 100 times as many
   Server server(transport, client_cpu, server_cpu, [&](rpc::Agent& agent) {
     if (traced) trace(agent);
   });
   std::vector<double> micros;
   for (int i = -kCalls / 10; i < kCalls; ++i) {
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     rpc::rpc_sync<&nothing_traced>(server.agent(), 1);
-    if (i >= 0) micros.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    if (i >= 0)
+      micros.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
   }
   std::sort(micros.begin(), micros.end());
   return median(micros);

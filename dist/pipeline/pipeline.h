@@ -42,10 +42,11 @@ struct StageResult;
 
 /// Identifies a batch. The driver is the worker whose Pipeline runs the batch; it numbers its batches in order.
 struct BatchId {
-  rpc::WorkerId driver = -1;
-  uint64_t generation = 0;  ///< the driver's (Agent::generation), which rises when the driver is restarted
-  uint64_t number = 0;
+  rpc::WorkerId driver = -1;  ///< rank of the worker whose Pipeline runs the batch
+  uint64_t generation = 0;    ///< the driver's (Agent::generation), which rises when the driver is restarted
+  uint64_t number = 0;        ///< counts the driver's batches
 
+  /// Batches of one driver compare in the order in which they were made.
   auto operator<=>(const BatchId&) const = default;
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
