@@ -8,6 +8,7 @@ folder=out/docs html=YES
 [ "${1:-}" != --check ] || html=NO
 [ -z "${1:-}" ] || [ "$1" = --check ] || folder=$1
 [ $html = NO ] || install_packages python3-sphinx python3-myst-parser
+[ "$html" = NO ] || [ "$folder" != out/docs ] || rm -rf "$folder"  # pages of files that are gone would stay
 mkdir -p "$folder"
 headers=$(sed -n 's|^#include "tendril/\(.*/.*\)"|\1|p' include/tendril/tendril.h)
 awk -f scripts/docs_filter.awk tensor/tensor.h >/dev/null  # Doxygen ignores a failing filter
