@@ -35,11 +35,11 @@ echo "|---|---|---|---|---|"
 for world_size in 2 3; do
   for cores in "${placements[@]}"; do
     rm -f "$scratch"/*
-    flags=(--world-size "$world_size" --seed 1)
+    arguments=(--world-size "$world_size" --seed 1)
     for ((run = 0; run < runs; ++run)); do
-      measure "$scratch/ours" "$rate" taskset -c "$cores" "$program" "${flags[@]}" --curve "$scratch/curve"
+      measure "$scratch/ours" "$rate" taskset -c "$cores" "$program" "${arguments[@]}" --curve "$scratch/curve"
       for i in "${!pythons[@]}"; do
-        measure "$scratch/peer$i" "$rate" taskset -c "$cores" "${pythons[$i]}" "$here/pytorch/cartpole.py" "${flags[@]}" --seconds "$seconds"
+        measure "$scratch/peer$i" "$rate" taskset -c "$cores" "${pythons[$i]}" "$here/pytorch/cartpole.py" "${arguments[@]}" --seconds "$seconds"
       done
     done
     check_ours "$scratch/ours"

@@ -33,7 +33,7 @@ measure() {
     touch "$file.failed"
   fi
 }
-# check_ours FILE: after a failure of our own program, prints its errors and ends the script.
+# check_ours FILE: if Tendril's program has failed, prints its output and ends the script.
 check_ours() { [ ! -e "$1.failed" ] || { cat "$1" "$1.errors" >&2; exit 1; }; }
 check_runs() { [[ $1 =~ ^[1-9][0-9]*$ ]] || { echo "error: RUNS: expected a positive number, got '$1'" >&2; exit 2; }; }
 

@@ -53,7 +53,7 @@ for threads in "$@"; do
     for i in "${!pythons[@]}"; do
       values "$name" "$scratch/peer$i"
       peer=$(median "$scratch/row")
-      row+=" ${peer:+$(spread "$scratch/row")} | $([ -z "$peer" ] || awk "BEGIN { printf \"%.2f\", $peer / $ours }") |"
+      row+=" ${peer:+$(spread "$scratch/row")} | $([ -z "$peer" ] || [[ $name = *MiB ]] || awk "BEGIN { printf \"%.2f\", $peer / $ours }") |"
     done
     echo "$row"
   done
