@@ -226,8 +226,8 @@ def factors(d, count):
     return sizes + ([count] if count > 1 else [])
 
 
-def view_step(d, p, x, sizes):
-    """Some view of tensor x; its number(s)."""
+def view_step(d, p, x, sizes, any_strides=False):
+    """Some view of tensor x; its number(s). With any_strides, one that exists whatever the strides of x."""
     rank, count = len(sizes), math.prod(sizes)
     op = d.one("reshape", "flatten", "expand", "permute", "transpose", "squeeze", "squeeze_dim", "unsqueeze", "select",
                "narrow", "slice", "split", "chunk", "unbind", "view", "t")
@@ -235,6 +235,8 @@ def view_step(d, p, x, sizes):
         op = "unsqueeze"
     if op in ("t",) and rank > 2:
         op = "squeeze"
+    if any_strides and op in ("reshape", "flatten", "view"):
+        op = "unsqueeze"
     dim = d.dim(rank)
     size = sizes[dim] if rank else 1
     if op in ("select", "unbind") and size == 0:

@@ -263,7 +263,12 @@ DIFFERENCES = [
         %1 float32 [2] = 2 nan
         %2 = searchsorted %0 %1 false""", """
         ! %2 int64 [2] plain = 2 2"""),
-    # ---- shapes
+    # ---- shapes and strides
+    ("results_in_row_major_order", "results are in row-major order, and images in that of the operand; PyTorch keeps any order", """
+        %0 float32 [2,3] [1,2]+0 = 0 1 2 3 4 5
+        %1 = neg %0
+        %2 = permute %1 [1,0]
+        %3 = view %2 [6]""", "refuses"),
     ("losses_do_not_broadcast", "PyTorch warns that this is likely a mistake", """
         %0 float32 [2,1] = 1 2
         %1 float32 [2] = 1 2

@@ -19,6 +19,9 @@ class Graph:
         # Tensors whose elements some step keeps for backward: changing them would be an error, here and there,
         # but not always for the same steps.
         self.kept = set()
+        # The storages of results that PyTorch does not lay out in row-major order. Where PyTorch sees them with other
+        # sizes, this library may copy or refuse (differences.py: results_in_row_major_order).
+        self.other_order = set()
 
     def catch_up(self):
         self.p.run(env=self.env, start=self.done)
@@ -28,8 +31,10 @@ class Graph:
         return self.env[n].untyped_storage().data_ptr()
 
     def add(self, op, *args, results=1, keeps=()):
+        known = {self.storage(n) for n in self.env}
         numbers = as_list(self.p.step(op, *args, results=results))
         self.catch_up()
+        self.other_order |= {self.storage(n) for n in numbers if not self.env[n].is_contiguous()} - known
         self.kept |= set(keeps) | (set(numbers) if op in SMOOTH + KINKED + ["softmax", "logsumexp"] else set())
         self.live += [n for n in numbers if self.env[n].numel() > 0]
         return numbers
@@ -72,13 +77,9 @@ class Graph:
             self.add(op, ref, f"%{y}", keeps=[] if op in ("add", "sub") else [x, y])
         elif what == "view":
             before = self.p.count
-            view_step(d, self.p, x, sizes)
+            view_step(d, self.p, x, sizes, any_strides=self.storage(x) in self.other_order)
             self.catch_up()
-            made = range(before, self.p.count)
-            self.live += [n for n in made if self.env[n].numel()]
-            # A copy, for PyTorch keeps the layout of operands; here results are contiguous, and this may be a view.
-            if any(self.storage(n) != self.storage(x) for n in made):
-                self.kept |= {x, *made}
+            self.live += [n for n in range(before, self.p.count) if self.env[n].numel()]
         elif what == "in_place":
             self.change(x)
         elif what == "sum" and sizes:
