@@ -52,8 +52,10 @@ int join_and_cut(
   return self;
 }
 
-/// Forwards this process's standard error, and creates the file `sign_name` when a line contains `text`.
-void give_sign_once_noted(const std::string& sign_name, const std::string& text) {
+/// Sets the log level to `info`, forwards this process's standard error, and calls `noted` at each line that contains
+/// `text`, on a thread of its own.
+void watch_log(const std::string& text, const std::function<void()>& noted) {
+  ::setenv("TENDRIL_LOG", "info", 1);
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) std::abort();
   const int output = ::fcntl(2, F_DUPFD_CLOEXEC, 3);
@@ -64,7 +66,7 @@ void give_sign_once_noted(const std::string& sign_name, const std::string& text)
       if (::write(output, &byte, 1) < 0) return;
       said += byte;
       if (byte != '\n') continue;
-      if (said.find(text) != std::string::npos) give_sign(sign_name);
+      if (said.find(text) != std::string::npos) noted();
       said.clear();
     }
   }).detach();
@@ -72,10 +74,13 @@ void give_sign_once_noted(const std::string& sign_name, const std::string& text)
 
 /// w1 is cut off while all wait for w3, which does not come until the others' init_rpc has failed.
 void joining_partition(const std::string& name) {
-  if (name == "w0") {
-    ::setenv("TENDRIL_LOG", "info", 1);
-    give_sign_once_noted("cut", "is connected with worker 'w1'");
-  }
+  // A connection counts once both sides have it: the last message of the handshake may still be on its way.
+  if (name == "w1") watch_log("is connected with worker 'w0'", [] { give_sign("w1_is_connected"); });
+  if (name == "w0")
+    watch_log("is connected with worker 'w1'", [] {
+      await_sign("w1_is_connected");
+      give_sign("cut");
+    });
   if (name != "w3") {
     const rpc::AgentOptions agent{.ping_interval = 200ms, .liveness_timeout = 3s, .grace_period = 3s};
     say(name + " joins: " + outcome_of([&] { rpc::init_rpc(name, {.init_timeout = 12s, .agent = agent}); }));
@@ -196,7 +201,7 @@ std::string call_until_answered(int other, int self) {
 
 /// w1 and w2 lose each other while rank 0 reaches both, and rank 0 logs it; after the partition they call each other.
 void partial_partition(const std::string& name) {
-  if (name == "w0") give_sign_once_noted("noted", "has lost worker 'w2' (rank 2), but rank 0 reaches both");
+  if (name == "w0") watch_log("has lost worker 'w2' (rank 2), but rank 0 reaches both", [] { give_sign("noted"); });
   const int self = join_and_cut(name, 3s);
   if (self == 1 || self == 2) {
     if (self == 1) number_of_w2 = rpc::remote<&number>("w2");
