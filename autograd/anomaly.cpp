@@ -3,11 +3,16 @@
 #include "tendril/autograd/detail/backtrace.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/hooks.h"
+#include "tendril/tensor/detail/switched_variable.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::autograd::detail {
 
 constinit thread_local bool anomaly_detection = false;
+
+namespace {
+const auto anomaly_detection_switched = tendril::detail::of_each_thread([]() -> auto& { return anomaly_detection; });
+}
 
 void check_for_nan(const Node& node, std::span<const Tensor> input_grads) {
   const NoGrad no_grad;

@@ -5,10 +5,15 @@
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/history.h"
 #include "tendril/tensor/detail/replay.h"
+#include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::autograd {
 
 constinit thread_local detail::AutocastThread detail::autocast_thread;
+
+namespace {
+const auto state_switched = tendril::detail::of_each_thread([]() -> auto& { return detail::autocast_thread; });
+}
 
 namespace {
 
@@ -19,6 +24,7 @@ struct Cast {
   uint64_t recorder = 0;  ///< of the step that is recorded (tensor/detail/replay.h), and no other's; 0: of none
 };
 thread_local std::unordered_map<const TensorImpl*, Cast> casts;
+const auto casts_switched = tendril::detail::of_each_thread([]() -> auto& { return casts; });
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/node.h"
 #include "tendril/tensor/detail/replay.h"
+#include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::autograd {
 
@@ -79,6 +80,7 @@ class GeneratorPositions {
 namespace {
 
 thread_local int runs_again = 0;
+const auto runs_again_switched = tendril::detail::of_each_thread([]() -> auto& { return runs_again; });
 
 /// While it lives generators go on from where the function began, and afterwards from where they were.
 class Rewound {

@@ -5,6 +5,7 @@
 
 #include "tendril/autograd/detail/backtrace.h"
 #include "tendril/autograd/hooks.h"
+#include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::autograd {
 
@@ -12,12 +13,18 @@ namespace {
 // Trivial, so that they outlive every other thread-local object: tensors may die late.
 constinit thread_local Node* dying = nullptr;
 constinit thread_local bool draining = false;
+const auto draining_switched = tendril::detail::of_each_thread([]() -> auto& { return draining; });
+const auto dying_switched = tendril::detail::of_each_thread([]() -> auto& { return dying; });
 
 constinit std::atomic<uint64_t> next_block{1};
 constexpr uint64_t kNumbersPerBlock = 1 << 16;
 }  // namespace
 
 constinit thread_local detail::SequenceNumbers detail::sequence_numbers;
+
+namespace {
+const auto numbers_switched = tendril::detail::of_each_thread([]() -> auto& { return detail::sequence_numbers; });
+}
 
 void detail::take_sequence_numbers() noexcept {
   sequence_numbers.next = next_block.fetch_add(1, std::memory_order_relaxed) * kNumbersPerBlock;

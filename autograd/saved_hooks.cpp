@@ -2,11 +2,16 @@
 
 #include <utility>
 
+#include "tendril/tensor/detail/switched_variable.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::autograd {
 
 constinit thread_local const SavedTensorHooks* detail::saved_tensor_hooks = nullptr;
+
+namespace {
+const auto saved_hooks_switched = tendril::detail::of_each_thread([]() -> auto& { return detail::saved_tensor_hooks; });
+}
 
 SavedTensorHooks::SavedTensorHooks(Pack pack, Unpack unpack)
     : SavedTensorHooks(std::make_shared<const detail::SavedTensorFunctions>(

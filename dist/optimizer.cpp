@@ -23,7 +23,7 @@ std::vector<rpc::RRef<Tensor>> parameter_rrefs(const nn::Module& module) {
 ReadParameters::ReadParameters()
     : parameters_([] {
         const auto census = autograd::Container::current()->census();
-        return std::shared_ptr<std::shared_mutex>(census, &census->parameters);
+        return std::shared_ptr<rpc::detail::SharedMutex>(census, &census->parameters);
       }()),
       lock_(*parameters_, std::try_to_lock) {
   if (!lock_.owns_lock()) rpc::blocking([&] { lock_.lock(); });
@@ -31,7 +31,7 @@ ReadParameters::ReadParameters()
 
 namespace detail {
 
-std::unique_lock<std::shared_mutex> step_lock(Census& census) {
+std::unique_lock<rpc::detail::SharedMutex> step_lock(Census& census) {
   std::unique_lock lock(census.parameters, std::try_to_lock);
   if (!lock.owns_lock()) rpc::blocking([&] { lock.lock(); });
   return lock;

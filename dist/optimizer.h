@@ -4,7 +4,6 @@
 #include <concepts>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/call/type_name.h"
 #include "tendril/rpc/rref.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/tensor/export.h"
 #include "tendril/tensor/state_dict.h"
 
@@ -68,8 +68,8 @@ class ReadParameters {
   ReadParameters& operator=(const ReadParameters&) = delete;
 
  private:
-  const std::shared_ptr<std::shared_mutex> parameters_;  // a part of what it keeps alive
-  std::shared_lock<std::shared_mutex> lock_;
+  const std::shared_ptr<rpc::detail::SharedMutex> parameters_;  // a part of what it keeps alive
+  std::shared_lock<rpc::detail::SharedMutex> lock_;
 };
 
 /// Trains parameters that are spread over workers: on each owner an O (optim::SGD, optim::Adam, ...) of its own takes a
@@ -176,7 +176,7 @@ class DistributedOptimizer {
   std::shared_ptr<autograd::Container> container_;
   std::vector<Owner> owners_;
   std::vector<std::vector<std::size_t>> groups_;  // numbers of their parameters
-  mutable std::mutex mutex_;                      // lrs_
+  mutable rpc::detail::Mutex mutex_;              // lrs_
   std::vector<double> lrs_;
 };
 

@@ -2,11 +2,17 @@
 
 #include <utility>
 
+#include "tendril/tensor/detail/switched_variable.h"
+
 namespace tendril::rpc {
 
 CallContext& CallContext::current() noexcept {
   thread_local CallContext context;
   return context;
+}
+
+namespace {
+const auto call_context_switched = tendril::detail::of_each_thread([]() -> auto& { return CallContext::current(); });
 }
 
 CallContextScope::CallContextScope(CallContext context) noexcept

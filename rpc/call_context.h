@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tendril/rpc/clock.h"
 #include "tendril/rpc/lazy_stop.h"
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/export.h"
@@ -14,8 +15,6 @@
 TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
-
-using Clock = std::chrono::steady_clock;  ///< of all deadlines
 
 /// `timeout` from now on. Whoever gave it, no number overflows: more than 100 years (also into the past) are 100 years.
 template <class Rep, class Period>

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "tendril/rpc/error.h"
+#include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc {
 namespace {
@@ -11,6 +12,7 @@ std::atomic<std::shared_ptr<Agent>>& slot() {
   static auto* agent = new std::atomic<std::shared_ptr<Agent>>();  // outlives every static object that may call
   return *agent;
 }
+const auto default_agent_switched = tendril::detail::of_each_process([]() -> auto& { return slot(); });
 
 }  // namespace
 

@@ -11,14 +11,17 @@
 #include "tendril/rpc/default_agent.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
+#include "tendril/rpc/launch/simulated_launch.h"
 #include "tendril/rpc/reference/rref_context.h"
+#include "tendril/rpc/threads/mutex.h"
+#include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc {
 namespace {
 
 /// A program that ends without shutdown leaves alone, before its static objects go.
 struct Default {
-  std::mutex mutex;
+  detail::Mutex mutex;
   std::shared_ptr<Group> group;
   bool busy = false;  // joining or leaving
   pid_t process = 0;  // that has joined it
@@ -36,6 +39,7 @@ Default& the_default() {
   static Default instance;
   return instance;
 }
+const auto default_group_switched = tendril::detail::of_each_process([]() -> auto& { return the_default(); });
 
 std::shared_ptr<Group> joined() {
   Default& d = the_default();
@@ -43,6 +47,19 @@ std::shared_ptr<Group> joined() {
   if (!d.group) throw UsageError("RPC has not been initialised: call rpc::init_rpc first (or it has been shut down)");
   return d.group;
 }
+
+}  // namespace
+
+void detail::leave_default_group() noexcept {
+  set_default_agent(nullptr);
+  std::shared_ptr<Group> group;
+  {
+    const std::lock_guard lock(the_default().mutex);
+    group.swap(the_default().group);
+  }
+}
+
+namespace {
 
 /// Nobody else joins or leaves meanwhile.
 class Busy {

@@ -1,7 +1,6 @@
 #include "tendril/rpc/group.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "tendril/rpc/launch/joining.h"
 #include "tendril/rpc/launch/leaving.h"
 #include "tendril/rpc/launch/process_launch.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc {
@@ -38,7 +38,14 @@ class Group::Impl {
       InitOptions completed = options;
       completed.transport = detail::given_transport(options.transport, std::getenv("TENDRIL_TRANSPORT"));
       completed.agent.cuda_ipc = detail::given_cuda_ipc(options.agent.cuda_ipc, std::getenv("TENDRIL_CUDA_IPC"));
-      detail::join(member_, settings, completed, launched.advice);
+      try {
+        detail::join(member_, settings, completed, launched.advice);
+      } catch (...) {
+        // Waits until the other workers have been told. They may have called this one already: shuts down here, so that
+        // a handler that is still running is not the one that destroys the agent.
+        if (member_.agent) (void)detail::leave(member_, Clock::now() + detail::kLeastPhase);
+        throw;
+      }
     });
     joined_ = true;
   }
@@ -138,10 +145,7 @@ class Group::Impl {
     if (!joined_) return false;
     leaving_ = true;
     const auto nobody_meets = [this] { return meetings_ == 0; };
-    if (graceful && deadline == Clock::time_point::max())
-      met_.wait(lock, nobody_meets);
-    else if (graceful)
-      met_.wait_until(lock, deadline, nobody_meets);
+    if (graceful) met_.wait_until(lock, deadline, nobody_meets);
     return true;
   }
 
@@ -162,9 +166,9 @@ class Group::Impl {
     return error;
   }
 
-  std::mutex shutdown_;  // one at a time
-  std::mutex mutex_;     // of what follows, but for member_
-  std::condition_variable met_;
+  detail::Mutex shutdown_;  // one at a time
+  detail::Mutex mutex_;     // guards the members below, except member_
+  detail::Condition met_;
   int meetings_ = 0;  // barriers and the like of this worker, under way
   bool joined_ = false, leaving_ = false;
   detail::GroupMember member_;

@@ -8,14 +8,16 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/process_launch.h"
 #include "tendril/rpc/launch/spawn_registry.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/tensor/cuda/runtime.h"
+#include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc {
 namespace detail {
 namespace {
 
 struct Stated {
-  std::mutex mutex;
+  detail::Mutex mutex;
   std::optional<Launched> launched;
 };
 
@@ -23,6 +25,7 @@ Stated& stated() {
   static auto* instance = new Stated();  // workers may ask while static objects end
   return *instance;
 }
+const auto launched_switched = tendril::detail::of_each_process([]() -> auto& { return stated(); });
 
 std::string described(const LaunchOptions& options) {
   std::string text = "world_size " + (options.world_size == -1 ? "not given" : std::to_string(options.world_size));

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tendril/rpc/launch/simulated_launch.h"
 #include "tendril/rpc/spawn.h"
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/export.h"
@@ -67,6 +68,10 @@ LaunchPlan plan_launch(const LaunchOptions& options);
 /// Contains worker_main: may be the first line of main, or come after flags are read, which a spawned worker then does
 /// too. Returns this process's rank: 0 also for the one that spawned all others, which is the one to print results.
 ///
+/// With TENDRIL_SIMULATE in the environment, for example "seed=7,faults=harsh", a program that links
+/// tendril::simulation runs all workers in this process, in virtual time, instead of spawning them
+/// (docs/simulation.md).
+///
 /// Throws what F throws here; SpawnError if a spawned worker fails or F returns other than 0; UsageError for options
 /// and variables that contradict each other, and in a Slurm allocation without srun, with the line to type. From
 /// then on what nobody catches ends the process with its text and status 70, not by an abort.
@@ -77,6 +82,14 @@ WorkerId launch(int argc, char** argv, const LaunchOptions& options, Args&&... a
                 "rpc::launch: the function takes (int rank, arguments...)");
   worker_main(argc, argv);
   const detail::LaunchPlan plan = detail::plan_launch(options);
+  if (detail::simulation_is_wanted()) {
+    const Values values(std::forward<Args>(arguments)...);
+    detail::launch_simulated(plan.runs_here ? 0 : plan.world_size, [&](WorkerId rank) {
+      Message message = detail::message_of(values);
+      return detail::SpawnTarget<F>::run(rank, message);
+    });
+    return 0;
+  }
   if (!plan.runs_here) {
     spawn<F>(SpawnOptions{.world_size = plan.world_size, .grace = options.grace, .timeout = options.timeout},
              std::forward<Args>(arguments)...);

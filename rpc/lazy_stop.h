@@ -1,10 +1,10 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <stop_token>
 
 #include "tendril/rpc/call/recycled.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/tensor/export.h"
 #include "tendril/tensor/ref.h"
 
@@ -28,7 +28,7 @@ class LazyStopState final : public RefCounted, public Recycled {
  private:
   const std::stop_token given_ = {};
   std::atomic<bool> requested_{false};
-  std::mutex mutex_;
+  detail::Mutex mutex_;
   std::stop_source source_{std::nostopstate};  // made when somebody wants a token of it
 };
 

@@ -63,6 +63,14 @@ void spawn(const char* id, Message arguments, const SpawnOptions& options);
 template <class R, class... P>
 std::tuple<std::decay_t<P>...> spawn_arguments(R (*)(int, P...));
 
+template <class Values>
+Message message_of(const Values& values) {
+  Message message;
+  OutputArchive archive(message);
+  std::apply([&](const auto&... value) { ((archive << value), ...); }, values);
+  return message;
+}
+
 /// One function that can be spawned. Instantiating it registers it, in this process and in those that re-execute the
 /// program.
 template <auto F>
@@ -111,10 +119,7 @@ void spawn(const SpawnOptions& options, Args&&... arguments) {
                 "rpc::spawn: the function takes (int rank, arguments...)");
   (void)Target::registered;
   const typename Target::Arguments values(std::forward<Args>(arguments)...);
-  Message message;
-  OutputArchive archive(message);
-  std::apply([&](const auto&... value) { ((archive << value), ...); }, values);
-  detail::spawn(typeid(Target).name(), std::move(message), options);
+  detail::spawn(typeid(Target).name(), detail::message_of(values), options);
 }
 
 /// As above, with default options.

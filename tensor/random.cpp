@@ -1,9 +1,14 @@
 #include "tendril/tensor/random.h"
 
+#include "tendril/tensor/detail/switched_variable.h"
 #include "tendril/tensor/philox.h"
 #include "tendril/tensor/state_dict.h"
 
 namespace tendril {
+
+namespace {
+constexpr uint64_t kDefaultSeed = 67280421310721;
+}
 
 uint64_t Generator::bits() noexcept {
   const State at = reserve(1);
@@ -44,8 +49,13 @@ LoadReport Generator::load_state_dict(const StateDict& dict, const LoadOptions& 
 LoadReport Generator::load_state_dict(const StateDict& dict) { return load_state_dict(dict, {}); }
 
 Generator& default_generator() noexcept {
-  static Generator* const generator = new Generator(67280421310721);  // never destroyed: late users are legal
+  static Generator* const generator = new Generator(kDefaultSeed);  // never destroyed: late users are legal
   return *generator;
+}
+
+namespace {
+const auto generator_switched = detail::of_each_process(
+    []() -> auto& { return default_generator(); }, [] { return Generator(kDefaultSeed); });
 }
 
 void manual_seed(uint64_t seed) noexcept { default_generator().manual_seed(seed); }

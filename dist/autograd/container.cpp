@@ -13,6 +13,7 @@
 #include "tendril/dist/autograd/detail/transmitter.h"
 #include "tendril/rpc/default_agent.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::dist::autograd {
 
@@ -44,7 +45,7 @@ ContextId first_context(const rpc::Agent& agent) {
 
 /// Which container serves which pool, for functions that are called. Emptied as agents close.
 struct ByExecutor {
-  std::mutex mutex;
+  rpc::detail::Mutex mutex;
   std::unordered_map<const rpc::Executor*, std::weak_ptr<Container>> containers;
 };
 ByExecutor& by_executor() {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "tendril/dist/autograd/ids.h"
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/message_hook.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/tensor/export.h"
 
 namespace tendril::dist::autograd::detail {  // hidden
@@ -121,7 +121,7 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   const int world_size_;
   std::atomic<uint64_t> next_message_, next_pass_;
 
-  mutable std::mutex mutex_;
+  mutable rpc::detail::Mutex mutex_;
   ContextId next_context_ = 0;  // 0: none has been made
   std::set<ContextId> own_;     // contexts made here that are alive
   std::unordered_map<ContextId, std::shared_ptr<detail::ContextState>> contexts_;

@@ -3,11 +3,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <shared_mutex>
 #include <vector>
 
 #include "tendril/autograd/node.h"
 #include "tendril/dist/autograd/ids.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
@@ -26,7 +26,7 @@ struct Census {
   std::atomic<int64_t> contexts{0}, send_nodes{0}, recv_nodes{0}, passes{0};
 
   /// Steps of optimizers on this worker, one at a time; under Hogwild backwards beside each other, but for steps.
-  std::shared_mutex parameters;
+  rpc::detail::SharedMutex parameters;
   std::atomic<bool> hogwild{false};
 };
 

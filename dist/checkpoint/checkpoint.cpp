@@ -8,7 +8,6 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,6 +15,7 @@
 
 #include "tendril/dist/checkpoint/detail/folder.h"
 #include "tendril/rpc/call_context.h"
+#include "tendril/rpc/threads/thread.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"
@@ -175,11 +175,6 @@ void check_together(const ProcessGroup& group, const std::string& op, const Text
   }
 }
 
-uint64_t new_number() {
-  std::random_device random;
-  return uint64_t{random()} << 32 | random();
-}
-
 std::string text_of(uint64_t number) {
   std::string text(kNumber, '0');
   for (std::size_t i = kNumber; i-- > 0; number >>= 4) text[i] = "0123456789abcdef"[number & 15];
@@ -262,7 +257,7 @@ void save_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
   const std::string where = op + ": " + folder.string();
   const Texts said = agree(group, where + ": nothing was saved", options, [&] {
     check_names(parts);
-    return text_of(new_number()) + described(parts);
+    return text_of(rpc::detail::random_bits()) + described(parts);
   });
   check_together(group, where, said, kNumber, true);
   uint64_t save = 0;

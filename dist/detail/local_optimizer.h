@@ -4,7 +4,6 @@
 #include <concepts>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -40,7 +39,7 @@ using autograd::detail::Census;
 
 /// Makes this the only step on a worker, and under Hogwild the only thing that is done with its parameters. A handler
 /// that waits for it gives its slot back.
-std::unique_lock<std::shared_mutex> step_lock(Census& census);
+std::unique_lock<rpc::detail::SharedMutex> step_lock(Census& census);
 /// The same elements under a version of their own (StepOptions). Throws Error unless they are on the CPU.
 Tensor unversioned(const Tensor& param);
 void check_not_moved(const std::vector<Tensor>& params, const std::vector<Tensor>& stepped);

@@ -21,6 +21,8 @@
 #include "tendril/dist/autograd/container.h"
 #include "tendril/dist/detail/named_tensors.h"
 #include "tendril/rpc/future_scope.h"
+#include "tendril/rpc/threads/mutex.h"
+#include "tendril/tensor/detail/switched_variable.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::dist::pipeline {
@@ -108,7 +110,7 @@ struct Stage::State {
     std::erase_if(cancelled, [&](const auto& one) { return is_earlier(one.first); });
   }
 
-  std::mutex mutex;
+  rpc::detail::Mutex mutex;
   std::map<Place, Tensor> came;
   std::map<BatchId, std::string> cancelled;
   Ref<rpc::FutureState<void>> wake;
@@ -158,7 +160,7 @@ detail::StageResult run_stages(const detail::StageWork& work) {
   }
   // What does not arrive ends the batch here at once: its receiver waits for it, and this worker for what it sends
   // back.
-  std::mutex mutex;
+  rpc::detail::Mutex mutex;
   std::string undelivered;
   const auto note = [&](int stage, const rpc::Future<void>& sending) {
     try {
@@ -272,11 +274,13 @@ detail::StageResult run_stages(const detail::StageWork& work) {
 }
 
 namespace {
+std::atomic<uint64_t> last_batch{0};
+const auto last_batch_switched = tendril::detail::of_each_process([]() -> auto& { return last_batch; });
+
 /// Returns the id of a new batch. A cancelled batch makes its stages forget the driver's batches with smaller numbers;
 /// the cancellation may arrive after the driver's next batch has begun. Thread-safe.
 BatchId next_batch(const rpc::Agent& agent) {
-  static std::atomic<uint64_t> last{0};
-  return {.driver = agent.self().id, .generation = agent.generation(), .number = ++last};
+  return {.driver = agent.self().id, .generation = agent.generation(), .number = ++last_batch};
 }
 
 std::vector<rpc::RRef<Tensor>> parameters_of(const rpc::RRef<Stage>& stage) {

@@ -11,6 +11,7 @@
 
 #include "tendril/rpc/call/type_name.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::rpc {
 namespace {
@@ -76,7 +77,7 @@ class Registry final : public FunctionTable {
     places_.store(all_.back().get(), std::memory_order_release);
   }
 
-  std::mutex mutex_;  // of those who add
+  detail::Mutex mutex_;  // held while a function is added
   std::vector<std::unique_ptr<Places>> all_;
   std::size_t size_ = 0;
   std::atomic<const Places*> places_{nullptr};

@@ -1,12 +1,13 @@
 #include "tendril/rpc/call/future_core.h"
 
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <utility>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/release.h"
+#include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc {
 
@@ -22,6 +23,7 @@ struct Deferred {
   FutureCallback** last = &first;
 };
 thread_local Deferred deferred;
+const auto deferred_switched = tendril::detail::of_each_thread([]() -> auto& { return deferred; });
 
 /// Wakes a thread that has no I/O to drive.
 class PassiveWaiter final : public FutureCallback {
@@ -33,14 +35,12 @@ class PassiveWaiter final : public FutureCallback {
   }
   bool wait_until(Clock::time_point deadline) {
     std::unique_lock lock(mutex_);
-    if (deadline != Clock::time_point::max()) return wake_.wait_until(lock, deadline, [this] { return done_; });
-    wake_.wait(lock, [this] { return done_; });
-    return true;
+    return wake_.wait_until(lock, deadline, [this] { return done_; });
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable wake_;
+  detail::Mutex mutex_;
+  detail::Condition wake_;
   bool done_ = false;
 };
 

@@ -5,11 +5,14 @@
 #include <chrono>
 #include <cstdint>
 
+#include "tendril/rpc/clock.h"
 #include "tendril/tensor/export.h"
 
 TENDRIL_API_BEGIN
 
 namespace tendril::rpc::detail {
+
+std::chrono::nanoseconds simulated_run_time() noexcept;
 
 /// How long something that runs on the pool takes: whether it costs less to let others wait for it than to wake a
 /// thread for them (docs/rpc.md, rule 4). The average of all runs at first, later one that forgets those that are long
@@ -20,14 +23,19 @@ namespace tendril::rpc::detail {
 class RunTime {
  public:
   void note(std::chrono::nanoseconds took) noexcept {
+    if (simulator != nullptr) [[unlikely]]
+      return;
     const auto sample = static_cast<int32_t>((took < kLong ? std::max(took, kNone) : kCountsAs).count());
     const Average before = average_.load(std::memory_order_relaxed);
     const int32_t weighs = std::max(1, before.runs);
     average_.store({std::min(before.runs + 1, kRuns), before.ns + (sample - before.ns) / weighs},
                    std::memory_order_relaxed);
   }
-  /// max() before its first run.
+  /// max() before its first run. A simulation draws it at random: it decides only which thread runs next, and every
+  /// order must be correct.
   std::chrono::nanoseconds average() const noexcept {
+    if (simulator != nullptr) [[unlikely]]
+      return simulated_run_time();
     const Average average = average_.load(std::memory_order_relaxed);
     return average.runs > 0 ? std::chrono::nanoseconds(average.ns) : std::chrono::nanoseconds::max();
   }

@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -10,11 +11,14 @@
 
 #include "tendril/rpc/call/type_name.h"
 #include "tendril/rpc/launch/spawn_protocol.h"
+#include "tendril/rpc/threads/mutex.h"
+#include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc::detail {
 namespace {
 
-char worker_name[256];  // no string: the handler may run while static objects end
+std::array<char, 256> worker_name;  // not a std::string: the handler may run while static objects are destroyed
+const auto worker_name_switched = tendril::detail::of_each_process([]() -> auto& { return worker_name; });
 std::terminate_handler previous_handler = nullptr;
 
 bool is_default(std::terminate_handler handler) {
@@ -27,7 +31,8 @@ bool is_default(std::terminate_handler handler) {
 
 [[noreturn]] void report_and_end() {
   if (std::current_exception() != nullptr) {
-    const std::string who = worker_name[0] == '\0' ? "this process" : std::string("worker '") + worker_name + "'";
+    const std::string who =
+        worker_name[0] == '\0' ? "this process" : std::string("worker '") + worker_name.data() + "'";
     std::fprintf(stderr, "rpc: %s ends, since nobody caught %s\n", who.c_str(), describe_current_exception().c_str());
     if (is_default(previous_handler)) std::_Exit(kFailedExitCode);
   }
@@ -50,9 +55,9 @@ std::string describe_current_exception() {
 }
 
 void report_uncaught_as(const std::string& worker) {
-  static std::mutex mutex;
+  static Mutex mutex;
   const std::lock_guard lock(mutex);
-  if (!worker.empty()) std::snprintf(worker_name, sizeof worker_name, "%s", worker.c_str());
+  if (!worker.empty()) std::snprintf(worker_name.data(), worker_name.size(), "%s", worker.c_str());
   if (std::get_terminate() != report_and_end) previous_handler = std::set_terminate(report_and_end);
 }
 

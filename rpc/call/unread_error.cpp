@@ -5,7 +5,9 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/release.h"
+#include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc {
 namespace {
@@ -55,7 +57,7 @@ class Reporter {
     detail::log(detail::LogLevel::warn, "", "tendril: nobody read this error of " + function + ": " + text);
   }
 
-  std::mutex mutex_;
+  detail::Mutex mutex_;
   UnreadErrorHandler handler_;
   Clock::time_point second_{};  // when the current second began
   int printed_ = 0, left_out_ = 0;
@@ -65,6 +67,8 @@ Reporter& reporter() {
   static auto* instance = new Reporter();  // never destroyed: futures may be released while the program ends
   return *instance;
 }
+
+const auto reporter_switched = tendril::detail::of_each_process([]() -> auto& { return reporter(); });
 
 /// Reports at its end.
 struct UnreadReport {

@@ -5,15 +5,15 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <boost/asio/ip/udp.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <set>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/transport/network.h"
 #include "tendril/rpc/transport/sockets.h"
-#include "tendril/rpc/transport/unique_fd.h"
 
 namespace tendril::rpc::detail {
 
@@ -55,7 +55,8 @@ void check_meeting_point(const MeetingPoint& point) {
 
 IpAddress rendezvous_address(const MeetingPoint& point) {
   if (point.is_this_host_only()) return point.address;
-  return point.address.is_loopback() || !is_of_this_host(point.address) ? everywhere(point.address) : point.address;
+  return point.address.is_loopback() || !network().is_of_this_host(point.address) ? everywhere(point.address)
+                                                                                  : point.address;
 }
 
 Agent::ListenOptions rank_0_listen_options(const MeetingPoint& point, uint16_t port) {
@@ -113,13 +114,6 @@ IpAddress interface_address(const std::string& name) {
   TENDRIL_CHECK_AS(UsageError, v4 || v6, "the network interface '", name,
                    "' (interface, TENDRIL_SOCKET_IFNAME) is not there, not up or has no address; there are: ", list);
   return v4 ? *v4 : *v6;
-}
-
-/// Only to those can a socket be bound.
-bool is_of_this_host(const IpAddress& address) {
-  const asio::ip::udp::endpoint endpoint(address, 0);
-  const UniqueFd socket(::socket(endpoint.protocol().family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  return socket && ::bind(socket.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0;
 }
 
 }  // namespace tendril::rpc::detail

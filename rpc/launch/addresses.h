@@ -45,6 +45,4 @@ Agent::Endpoint dialled_endpoint(Agent::Endpoint endpoint, const IpAddress& mast
 /// The first address of a network interface, of IPv4 if it has one. Throws UsageError that lists the interfaces.
 IpAddress interface_address(const std::string& name);
 
-bool is_of_this_host(const IpAddress& address);
-
 }  // namespace tendril::rpc::detail

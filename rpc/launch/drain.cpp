@@ -4,10 +4,10 @@
 #include <locale>
 #include <sstream>
 #include <string>
-#include <thread>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/threads/thread.h"
 
 namespace tendril::rpc::detail {
 
@@ -44,7 +44,7 @@ Traffic wait_until_idle(const Agent& agent, Gathering& group, Clock::time_point 
     if (agent.is_idle()) return traffic;
     group.check();  // a worker that dies ends the wait
     if (Clock::now() >= deadline) throw TimeoutError(describe(agent));
-    std::this_thread::sleep_for(pause);
+    sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(10'000));
   }
 }
@@ -182,7 +182,7 @@ void drain(const Agent& agent, Gathering& group, Clock::time_point deadline) {
     if (now >= until + 1s) throw TimeoutError("calls go on past the deadline: " + round.describe(group.names()));
     if (round.settled()) continue;
     for (const WorkerId peer : round.lost_by(agent.self().id)) agent.impl().check_connection(peer);
-    std::this_thread::sleep_for(pause);
+    sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(10'000));
   }
 }

@@ -1,26 +1,23 @@
 #include "tendril/rpc/launch/enquiry.h"
 
 #include <algorithm>
-#include <boost/asio/io_context.hpp>
 #include <cerrno>
 #include <functional>
 #include <optional>
-#include <thread>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/rendezvous.h"
 #include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/handshake_stream.h"
 #include "tendril/rpc/session/proof.h"
-#include "tendril/rpc/transport/sockets.h"
-#include "tendril/rpc/transport/unique_fd.h"
+#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/transport/network.h"
 #include "tendril/rpc/wire/hello.h"
 
 namespace tendril::rpc::detail {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
-using boost::system::error_code;
 using namespace std::chrono_literals;
 
 namespace {
@@ -98,59 +95,44 @@ class Attempt {
             .rank_0_address = rank_0_address_};
   }
 
-  /// Runs what `begin` starts, which tells the function it is given how it ended; `cancel` ends it.
-  template <class Begin, class Cancel>
-  void run(Begin&& begin, const char* late, Cancel&& cancel) {
+  /// Passes a completion handler to `begin`, and runs the reactor until it is called. Throws TryAgain on an error of
+  /// the connection, and with the text `late` at the deadline.
+  template <class Begin>
+  void run(Begin&& begin, const char* late) {
     std::optional<std::exception_ptr> done;
     begin([&done](const std::exception_ptr& result) { done = result; });
-    io_.restart();
-    while (!done && io_.run_one_until(deadline_) > 0) {
+    while (!done && (reactor_.run_one(deadline_) || Clock::now() < deadline_)) {
     }
     if (!done) {
-      cancel();
-      io_.restart();
-      while (!done) io_.run_one();  // cancelled: its handler comes at once
+      stream_.close();
       throw TryAgain{late, true};
     }
     if (!*done) return;
     try {
       std::rethrow_exception(*done);
-    } catch (const boost::system::system_error& e) {
-      throw TryAgain{e.code() == asio::error::eof ? "it closed the connection" : e.code().message()};
+    } catch (const ConnectionClosed&) {
+      throw TryAgain{"it closed the connection"};
+    } catch (const ConnectionFailed& e) {
+      throw TryAgain{e.code().message()};
     }
   }
 
-  template <class Begin>
-  void run(Begin&& begin, const char* late) {
-    run(begin, late, [this] { stream_.close(); });
-  }
-
-  void connect() {
-    UniqueFd made = new_socket(address_.protocol().family());
-    if (!made) throw TryAgain{std::system_category().message(errno)};
-    tcp::socket socket(io_, address_.protocol(), made.get());
-    made.release();
-    try {
-      run(
-          [&](auto done) {
-            socket.async_connect(address_, [done](const error_code& error) {
-              done(error ? std::make_exception_ptr(boost::system::system_error(error)) : nullptr);
-            });
-          },
-          "no connection came about", [&] { socket.close(); });
-    } catch (const TryAgain& e) {
-      throw TryAgain{e.why + "; is rank 0 running?", e.late};
-    }
-    error_code ignored;
-    local_address_ = socket.local_endpoint(ignored).address();
-    rank_0_address_ = socket.remote_endpoint(ignored).address();
+  void connect() try {
+    Network::Begun begun = network().connect_tcp(address_);
+    if (!begun.stream) throw TryAgain{std::system_category().message(begun.error)};
+    stream_.open(std::move(begun.stream));
+    run([&](auto done) { stream_.wait_connected(done); }, "the connection timed out");
+    const auto ends = stream_.stream().ends();
+    if (!ends) throw TryAgain{"the connection was lost"};
     // Where nobody listens, TCP on one host may connect a socket with itself, which would keep rank 0 off its port.
-    if (socket.local_endpoint(ignored) == socket.remote_endpoint(ignored)) {
-      socket.set_option(asio::socket_base::linger(true, 0), ignored);
-      throw TryAgain{"nobody listens there; is rank 0 running?"};
+    if (ends->same) {
+      stream_.stream().reset_at_end();
+      throw TryAgain{"nothing is listening there"};
     }
-    socket.set_option(tcp::no_delay(true), ignored);
-    stream_.open(UniqueFd(socket.release()));
+    local_address_ = ends->local;
+    rank_0_address_ = ends->remote;
+  } catch (const TryAgain& e) {
+    throw TryAgain{e.why + "; is rank 0 running?", e.late};
   }
 
   void secure(const TlsCredentials& credentials) try {
@@ -199,8 +181,8 @@ class Attempt {
 
   const tcp::endpoint address_;
   const Clock::time_point deadline_;
-  asio::io_context io_{1};
-  HandshakeStream stream_{io_};
+  Reactor reactor_;
+  HandshakeStream stream_{reactor_};
   asio::ip::address local_address_, rank_0_address_;
 };
 
@@ -232,7 +214,7 @@ Found find_group(const tcp::endpoint& address, const Enquirer& enquirer, Clock::
               std::to_string(next_note.count()) + " s: " + problem);
       next_note *= 2;
     }
-    std::this_thread::sleep_for(pause);
+    sleep_for(pause);
     pause = std::min<std::chrono::milliseconds>(pause * 2, 100ms);
   }
 }

@@ -5,13 +5,14 @@
 #include <mutex>
 
 #include "tendril/rpc/call/function.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::rpc {
 
 namespace {
 
 struct Extensions {
-  std::mutex mutex;
+  detail::Mutex mutex;
   std::vector<void (*)(Agent&)> functions;
 };
 
@@ -54,11 +55,15 @@ void start_agent(GroupMember& member, const GroupSettings& settings, const InitO
   completed.num_worker_threads = options.num_worker_threads;
   completed.rpc_timeout = options.rpc_timeout;
   completed.device_maps = options.device_maps;
+  TENDRIL_CHECK_AS(UsageError, detail::simulator == nullptr || !given.tls,
+                   "init_rpc: TLS is not simulated, run it with real processes");
+  const int port = metrics_port(options.metrics_port, settings.self.id, std::getenv);
+  TENDRIL_CHECK_AS(UsageError, detail::simulator == nullptr || port < 0,
+                   "init_rpc: metrics are not simulated, unset metrics_port and TENDRIL_METRICS_PORT");
   member.agent = std::make_shared<Agent>(std::move(completed), served_functions());
   member.references = RRefContext::attach(*member.agent);
-  if (options.status_signal) member.status_signal.emplace();
+  if (options.status_signal && detail::simulator == nullptr) member.status_signal.emplace();
   member.trace.start(*member.agent, options.trace, group);
-  const int port = metrics_port(options.metrics_port, settings.self.id, std::getenv);
   if (port >= 0) member.metrics.emplace(member.agent->share(), port);
   for (const auto extend : agent_extensions()) extend(*member.agent);
   if (options.prepare) options.prepare(member.agent);

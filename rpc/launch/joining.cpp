@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <cstdlib>
-#include <random>
 #include <utility>
 
 #include "tendril/rpc/call/function.h"
@@ -15,6 +14,7 @@
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/introduction.h"
 #include "tendril/rpc/spawn.h"
+#include "tendril/rpc/threads/thread.h"
 #include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
@@ -25,9 +25,9 @@ namespace {
 
 /// 128 random bits: tells this group from all others, so that a worker of another one is recognised.
 std::string new_group_id() {
-  std::random_device device;
   std::string id;
-  for (int i = 0; i < 32; ++i) id += "0123456789abcdef"[device() % 16];
+  for (const uint64_t half : {random_bits(), random_bits()})
+    for (int shift = 0; shift < 64; shift += 4) id += "0123456789abcdef"[half >> shift & 15];
   return id;
 }
 
@@ -62,7 +62,6 @@ class Joining {
       member_.trace.measure(*member_.agent, deadline_);
     } catch (...) {
       member_.membership->fail(text_of(std::current_exception()));
-      if (member_.service) member_.service->wait_until_told();
       throw;
     }
     member_.note(LogLevel::info, "has joined its group as rank " + std::to_string(settings_.self.id) + " of " +

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/drain.h"
+#include "tendril/rpc/threads/thread.h"
 #include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
@@ -46,7 +46,7 @@ RRefCounters wait_for_references(const RRefContext& references, Gathering& group
   for (;;) {
     const RRefCounters counters = references.counters();
     if (counters.none() || Clock::now() >= deadline) return counters;
-    std::this_thread::sleep_for(pause);
+    sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(5000));
     group.check();
   }
@@ -86,6 +86,9 @@ void leave_together(GroupMember& member, Clock::time_point deadline, bool accept
     member.membership->fail(text_of(std::current_exception()));
     throw;
   }
+  if (!member.service) return;
+  member.membership->leave();
+  member.service->wait_until_left(deadline);  // the last answers are still on their way
 }
 
 std::exception_ptr leave(GroupMember& member, Clock::time_point deadline) noexcept {

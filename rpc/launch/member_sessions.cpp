@@ -18,7 +18,7 @@ MemberSessions::MemberSessions(const std::shared_ptr<Agent::Impl>& agent, boost:
     : agent_(agent),
       rank_0_address_(std::move(rank_0_address)),
       applied_(std::move(applied)),
-      timer_(agent->loop->io()) {}
+      timer_(agent->loop->reactor()) {}
 
 void MemberSessions::meet(const std::vector<MemberRecord>& members) {
   const auto agent = agent_.lock();
@@ -54,10 +54,8 @@ void MemberSessions::go_on() {
     const auto agent = agent_.lock();
     if (!agent || agent->is_shut_down()) return changes_.clear();
     if (!apply(*agent, changes_.front())) {
-      timer_.expires_after(1ms);
-      timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
-        const auto alive = error ? nullptr : weak.lock();
-        if (alive) alive->go_on();
+      timer_.call_after(1ms, [weak = weak_from_this()] {
+        if (const auto alive = weak.lock()) alive->go_on();
       });
       return;
     }
@@ -77,11 +75,9 @@ void MemberSessions::restore(WorkerId rank) try {
   const auto now = Clock::now();
   const bool ending = agent->is_ending(rank);  // another thread is still notifying hooks of the end
   if (!ending && now >= ended.from) return begin_session(*agent, member);
-  const auto timer = std::make_shared<boost::asio::steady_timer>(agent->loop->io());
-  timer->expires_at(std::max(now + 1ms, ended.from));
-  timer->async_wait([weak = weak_from_this(), rank, timer](const boost::system::error_code& error) {
-    const auto alive = error ? nullptr : weak.lock();
-    if (alive) alive->restore(rank);
+  const auto timer = std::make_shared<Timer>(agent->loop->reactor());
+  timer->call_at(std::max(now + 1ms, ended.from), [weak = weak_from_this(), rank, timer] {
+    if (const auto alive = weak.lock()) alive->restore(rank);
   });
 } catch (const std::exception& e) {
   const auto agent = agent_.lock();

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/ip/address.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -9,6 +8,7 @@
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/launch/rendezvous_message.h"
+#include "tendril/rpc/threads/timer.h"
 
 namespace tendril::rpc::detail {
 
@@ -40,7 +40,7 @@ class MemberSessions : public std::enable_shared_from_this<MemberSessions> {
   const Applied applied_;
   std::vector<MemberRecord> members_;  // by rank, with all changes applied so far
   std::deque<MemberRecord> changes_;
-  boost::asio::steady_timer timer_;
+  Timer timer_;
 };
 
 }  // namespace tendril::rpc::detail

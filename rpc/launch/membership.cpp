@@ -39,9 +39,7 @@ class Membership::Turn {
     std::unique_lock lock(of_.mutex_);
     const auto is_free = [&] { return of_.failure_ || !of_.gathering_.contains(ranks_); };
     waited_ = !is_free();
-    if (deadline == Clock::time_point::max()) {
-      of_.turn_ended_.wait(lock, is_free);
-    } else if (!of_.turn_ended_.wait_until(lock, deadline, is_free)) {
+    if (!of_.turn_ended_.wait_until(lock, deadline, is_free)) {
       throw TimeoutError("'" + phase + "': another thread's call for the same workers has not ended in time");
     }
     if (of_.failure_) std::rethrow_exception(of_.failure_);

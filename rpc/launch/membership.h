@@ -1,12 +1,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +16,7 @@
 #include "tendril/rpc/members.h"
 #include "tendril/rpc/session/group_events.h"
 #include "tendril/rpc/threads/loop.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::rpc::detail {
 
@@ -100,11 +99,11 @@ class Membership {
   std::function<void(WorkerId)> restore_;                        // the leader's
   std::vector<WorkerId> unrestored_;                             // the leader's: losses before `restore_` was set
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::map<uint32_t, std::shared_ptr<Question>> asked_;  // by their numbers
   uint32_t last_question_ = 0;
   std::set<std::vector<WorkerId>> gathering_;  // the ranks of each gathering in progress here
-  std::condition_variable turn_ended_;
+  Condition turn_ended_;
   GroupView view_;
   std::vector<Ref<FutureState<void>>> watchers_;
   std::exception_ptr failure_;  // of the group, once this worker has heard of it

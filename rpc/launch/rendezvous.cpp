@@ -34,7 +34,11 @@ RendezvousServer::RendezvousServer(int world_size, std::string self, uint64_t in
 std::vector<RendezvousServer::Action> RendezvousServer::take_actions() { return std::exchange(actions_, {}); }
 
 bool RendezvousServer::all_told() const noexcept {
-  return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.told; });
+  return !failed() || std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.told; });
+}
+
+bool RendezvousServer::all_left() const noexcept {
+  return std::none_of(slots_.begin() + 1, slots_.end(), [](const Slot& slot) { return slot.connected; });
 }
 
 bool RendezvousServer::awaits(WorkerId rank) const {

@@ -60,7 +60,8 @@ class RendezvousServer {
   bool awaits(WorkerId rank) const;  ///< a sign of life: it is a member, or waits for the others to join
   bool complete() const noexcept { return roster_.epoch() > 0; }  ///< all have joined
   bool failed() const noexcept { return failure_.has_value(); }
-  bool all_told() const noexcept;        ///< of a failure: no rank is left that does not know
+  bool all_told() const noexcept;        ///< the group has not failed, or every rank knows that it has
+  bool all_left() const noexcept;        ///< no session with another rank is left
   std::string describe_missing() const;  ///< the ranks that have not joined, the workers lost, and those refused
   const Roster& roster() const noexcept { return roster_; }
 

@@ -8,6 +8,7 @@
 #include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/introduction.h"
+#include "tendril/rpc/threads/thread.h"
 
 namespace tendril::rpc::detail {
 
@@ -21,11 +22,11 @@ constexpr std::size_t kMaxCutOff = 64;  // a partition between two halves of a g
 RendezvousService::RendezvousService(const std::shared_ptr<Agent::Impl>& agent)
     : agent_(agent),
       loop_(agent->loop),
-      deadline_(loop_->io()),
-      note_(loop_->io()),
+      deadline_(loop_->reactor()),
+      note_(loop_->reactor()),
       incarnation_(agent->incarnation),
       server_(agent->options.world_size, agent->self.name, incarnation_),
-      cut_off_timer_(loop_->io()) {}
+      cut_off_timer_(loop_->reactor()) {}
 
 void RendezvousService::start() {
   membership_ = std::make_shared<Membership>(
@@ -39,17 +40,21 @@ void RendezvousService::start() {
   });
 }
 
-void RendezvousService::wait_until_told() {
-  const Clock::time_point deadline = Clock::now() + kTellTime;
-  for (;;) {
-    const auto told = std::make_shared<std::promise<bool>>();
-    loop_->post_io([weak = weak_from_this(), told] {
+void RendezvousService::wait_until_told() { wait_until(&RendezvousServer::all_told, Clock::now() + kTellTime); }
+void RendezvousService::wait_until_left(Clock::time_point deadline) {
+  wait_until(&RendezvousServer::all_left, std::min(deadline, Clock::now() + kTellTime));
+}
+
+void RendezvousService::wait_until(bool (RendezvousServer::*holds)() const noexcept, Clock::time_point deadline) {
+  for (std::chrono::microseconds pause = 50us;; pause = std::min<std::chrono::microseconds>(2 * pause, 5ms)) {
+    Promise<bool> told(loop_.get());
+    Future<bool> answer = told.future();
+    loop_->post_io([weak = weak_from_this(), told = std::move(told), holds]() mutable {
       const auto alive = weak.lock();
-      told->set_value(!alive || !alive->server_.failed() || alive->server_.all_told());
+      told.set_value(!alive || (alive->server_.*holds)());
     });
-    auto answer = told->get_future();
-    if (answer.wait_until(deadline) != std::future_status::ready || answer.get() || Clock::now() >= deadline) return;
-    std::this_thread::sleep_for(5ms);
+    if (!answer.wait_until(deadline) || answer.wait() || Clock::now() >= deadline) return;
+    sleep_for(pause);
   }
 }
 
@@ -139,10 +144,8 @@ void RendezvousService::log_cut_off() {
     if (more > 0) log(LogLevel::warn, "rank 0", "rpc: " + std::to_string(more) + " more reports of lost workers");
     return;
   }
-  cut_off_timer_.expires_at(next);
-  cut_off_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
-    const auto alive = error ? nullptr : weak.lock();
-    if (alive) alive->log_cut_off();
+  cut_off_timer_.call_at(next, [weak = weak_from_this()] {
+    if (const auto alive = weak.lock()) alive->log_cut_off();
   });
 }
 
@@ -167,10 +170,10 @@ void RendezvousService::act() {
     }
   }
   agent->listen_for_life();  // others may be waited for now
-  if (server_.deadline() == deadline_.expiry()) return;
-  deadline_.expires_at(server_.deadline());
-  deadline_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
-    const auto alive = error ? nullptr : weak.lock();
+  if (server_.deadline() == deadline_.due()) return;
+  if (server_.deadline() == Clock::time_point::max()) return deadline_.cancel();
+  deadline_.call_at(server_.deadline(), [weak = weak_from_this()] {
+    const auto alive = weak.lock();
     if (!alive) return;
     alive->server_.on_timer(Clock::now());
     alive->act();
@@ -182,9 +185,8 @@ void RendezvousService::note_missing(std::chrono::seconds waited) {
     log(LogLevel::warn, "rank 0",
         "rpc: rank 0 has waited " + std::to_string(waited.count()) +
             " s for these workers to join: " + server_.describe_missing());
-  note_.expires_after(std::max<std::chrono::seconds>(waited, kFirstNote));
-  note_.async_wait([weak = weak_from_this(), waited](const boost::system::error_code& error) {
-    const auto alive = error ? nullptr : weak.lock();
+  note_.call_after(std::max<std::chrono::seconds>(waited, kFirstNote), [weak = weak_from_this(), waited] {
+    const auto alive = weak.lock();
     if (alive && !alive->server_.complete() && !alive->server_.failed())
       alive->note_missing(waited == 0s ? kFirstNote : 2 * waited);
   });

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,6 +9,7 @@
 #include "tendril/rpc/launch/membership.h"
 #include "tendril/rpc/launch/rendezvous.h"
 #include "tendril/rpc/session/group_events.h"
+#include "tendril/rpc/threads/timer.h"
 
 namespace tendril::rpc::detail {
 
@@ -24,6 +24,9 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
   /// Waits until every worker that lives knows of the group's failure, if it has failed; 2 s at most. Any thread but
   /// the leader's.
   void wait_until_told();
+  /// Waits until every other worker has left, for 2 s at most. Until then, a worker may not have received the message
+  /// that all may leave. Any thread but the leader's.
+  void wait_until_left(Clock::time_point deadline);
 
   // GroupEvents
   std::optional<Refusal> asked(const Hello& theirs) override;
@@ -35,6 +38,7 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
   bool awaits(const WorkerInfo& peer) const override { return server_.awaits(peer.id); }
 
  private:
+  void wait_until(bool (RendezvousServer::*holds)() const noexcept, Clock::time_point deadline);
   void said_here(const RendezvousMessage& message);
   void act();
   void note_missing(std::chrono::seconds waited);
@@ -44,7 +48,7 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
   const std::weak_ptr<Agent::Impl> agent_;
   const Ref<Loop> loop_;
   // The rest is the leader's.
-  boost::asio::steady_timer deadline_, note_;
+  Timer deadline_, note_;
   const uint64_t incarnation_;  // rank 0's
   RendezvousServer server_;
   std::shared_ptr<Membership> membership_;
@@ -55,7 +59,7 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
   };
   std::size_t more_cut_off_ = 0;                             // reports beyond the limit
   std::map<std::pair<WorkerId, WorkerId>, CutOff> cut_off_;  // by (worker, the peer that it has lost)
-  boost::asio::steady_timer cut_off_timer_;
+  Timer cut_off_timer_;
 };
 
 }  // namespace tendril::rpc::detail

@@ -1,11 +1,11 @@
 #include "tendril/rpc/launch/resolve.h"
 
 #include <algorithm>
-#include <boost/asio/io_context.hpp>
 #include <chrono>
-#include <thread>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/transport/network.h"
 
 namespace tendril::rpc::detail {
 
@@ -14,11 +14,7 @@ using boost::system::error_code;
 using namespace std::chrono_literals;
 
 std::vector<asio::ip::address> look_up(const std::string& host, error_code& error) {
-  asio::io_context io;
-  std::vector<asio::ip::address> addresses;
-  for (const auto& one : asio::ip::tcp::resolver(io).resolve(host, "", error))
-    addresses.push_back(one.endpoint().address());
-  return addresses;
+  return network().look_up(host, error);
 }
 
 asio::ip::address resolve(const std::string& host, Clock::time_point deadline, const std::string& advice,
@@ -36,7 +32,7 @@ asio::ip::address resolve(const std::string& host, Clock::time_point deadline, c
     if (now >= deadline)
       throw TimeoutError("the host of rank 0, '" + host + "' (master_addr, MASTER_ADDR), has no address: " +
                          (error ? error.message() : "none is listed") + (advice.empty() ? "" : "; " + advice));
-    std::this_thread::sleep_for(std::min<Clock::duration>(pause, deadline - now));
+    sleep_for(std::min<Clock::duration>(pause, deadline - now));
   }
 }
 

@@ -17,11 +17,13 @@
 
 #include "tendril/rpc/call/uncaught.h"
 #include "tendril/rpc/launch/process_launch.h"
+#include "tendril/rpc/launch/simulated_launch.h"
 #include "tendril/rpc/launch/spawn_protocol.h"
 #include "tendril/rpc/launch/spawn_registry.h"
 #include "tendril/rpc/observe/status_signal.h"
 #include "tendril/rpc/wire/wire.h"
 #include "tendril/tensor/detail/signal_mask.h"
+#include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc {
 namespace detail {
@@ -41,6 +43,8 @@ std::map<std::string, Registered>& registry() {
 std::vector<std::string> program_arguments;
 SpawnContext spawn_context;
 bool is_worker = false;
+const auto spawn_context_switched = tendril::detail::of_each_process([]() -> auto& { return spawn_context; });
+const auto is_worker_switched = tendril::detail::of_each_process([]() -> auto& { return is_worker; });
 
 std::string demangled(const char* name) {
   int status = 0;
@@ -171,6 +175,18 @@ SpawnEntry find_spawn_entry(const std::string& id) {
 }
 
 const std::vector<std::string>& saved_arguments() { return program_arguments; }
+
+void become_simulated_worker(const SpawnContext& context, const std::string& master_addr) {
+  spawn_context = context;
+  is_worker = true;
+  state_process_launch({.by = "rpc::simulate",
+                        .rank = context.rank,
+                        .world_size = context.world_size,
+                        .local_rank = context.rank,
+                        .local_world_size = context.world_size,
+                        .master_addr = master_addr,
+                        .master_port = context.master_port});
+}
 
 }  // namespace detail
 

@@ -4,12 +4,13 @@
 #include <mutex>
 
 #include "tendril/rpc/agent.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::rpc::detail {
 namespace {
 
 struct AgentList {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::weak_ptr<Agent>> agents;
 };
 

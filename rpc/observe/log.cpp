@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "tendril/rpc/threads/simulator.h"
+
 namespace tendril::rpc::detail {
 namespace {
 
@@ -71,6 +73,7 @@ bool logs(LogLevel level) noexcept try { return level <= process_log().level(); 
 }
 
 void log(LogLevel level, std::string_view worker, std::string_view text) noexcept try {
+  if (simulator != nullptr) return simulator->log(level, worker, text);
   if (logs(level)) process_log().say(level, worker, text);
 } catch (...) {  // it is only a report
 }

@@ -15,11 +15,12 @@
 
 #include "tendril/rpc/observe/observer.h"
 #include "tendril/rpc/status.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::rpc::detail {
 namespace {
 
-std::mutex signal_mutex;
+Mutex signal_mutex;
 int signal_event = -1;  // never closed: the handler may run at any time
 pid_t signal_process = -1;
 int watching_groups = 0;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <type_traits>
 #include <unordered_map>
@@ -13,6 +12,7 @@
 
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/observe/trace_clock.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/export.h"
@@ -94,7 +94,7 @@ class Trace {
   std::atomic<uint64_t> last_id_;
   std::atomic<int64_t> chunks_left_;
   std::atomic<uint64_t> dropped_{0};
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::unordered_map<int, std::unique_ptr<Buffer>> buffers_;  // by thread id
 };
 

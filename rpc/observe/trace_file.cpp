@@ -14,12 +14,12 @@
 #include <span>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <unordered_map>
 
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/trace.h"
+#include "tendril/rpc/threads/thread.h"
 #include "tendril/rpc/transport/unique_fd.h"
 #include "tendril/rpc/wire/wire.h"
 #include "tendril/tensor/detail/json_text.h"
@@ -227,7 +227,7 @@ void lock_file(int fd, const std::string& path) {
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) throw_errno(path);
     if (Clock::now() >= deadline) throw TimeoutError(path + " is locked by another process");
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    sleep_for(std::chrono::milliseconds(5));
   }
 }
 

@@ -2,11 +2,11 @@
 
 #include <exception>
 #include <memory>
-#include <mutex>
 
 #include "tendril/rpc/reference/rref_state.h"
 #include "tendril/rpc/reference/rref_table.h"
 #include "tendril/rpc/session/agent_listener.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::rpc {
 
@@ -61,7 +61,7 @@ class RRefContext final : public AgentListener,
 
   const WorkerInfo self_;
   const Ref<Executor> executor_;  // outlives the agent
-  mutable std::mutex mutex_;
+  mutable detail::Mutex mutex_;
   std::shared_ptr<Agent> agent_;      // null after the agent's shutdown: until then each holds the other
   std::shared_ptr<RRefTable> table_;  // holds this as its host until it is closed
 };

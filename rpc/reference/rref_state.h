@@ -4,10 +4,10 @@
 #include <exception>
 #include <iosfwd>
 #include <memory>
-#include <mutex>
 #include <typeinfo>
 
 #include "tendril/rpc/future.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/wire/ids.h"
 #include "tendril/tensor/export.h"
 
@@ -78,7 +78,7 @@ class RRefState : public std::enable_shared_from_this<RRefState> {
   bool is_owner_;
   std::weak_ptr<RRefHome> home_;
   Ref<FutureState<void>> settled_;
-  mutable std::mutex mutex_;      // between writers; failure_
+  mutable detail::Mutex mutex_;   // between writers; failure_
   std::exception_ptr failure_;    // of a user that had been confirmed
   std::shared_ptr<void> object_;  // written once, before settled_ is done
   const std::type_info* type_ = nullptr;

@@ -141,7 +141,7 @@ void RRefTable::decided(std::vector<std::shared_ptr<Arrival>>& waiting, const st
 
 void RRefTable::finish(std::shared_ptr<Arrival> arrival, Effects& effects) {
   if (--arrival->missing > 0) return;
-  expiring_.erase({arrival->deadline, arrival.get()});
+  expiring_.erase({arrival->deadline, arrival->number});
   if (Session* sender = session_of(arrival->from); sender && sender->serial == arrival->session) {
     const Message& message = arrival->parked->message;
     if (brings_references(message.forks))
@@ -152,7 +152,7 @@ void RRefTable::finish(std::shared_ptr<Arrival> arrival, Effects& effects) {
 
 /// Nobody waits any more for the requests whose callers' deadlines have passed.
 void RRefTable::expire(Clock::time_point now, Effects& effects) {
-  while (!expiring_.empty() && expiring_.begin()->first <= now) {
+  while (!expiring_.empty() && expiring_.begin()->first.first <= now) {
     Arrival& arrival = *expiring_.begin()->second;
     arrival.expired = true;
     effects.expired.push_back(arrival.shared_from_this());
@@ -264,7 +264,7 @@ Clock::time_point RRefTable::on_timer(Clock::time_point now) noexcept {
   {
     Event event(*this);
     expire(now, event.effects);
-    if (!expiring_.empty()) next = expiring_.begin()->first;
+    if (!expiring_.empty()) next = expiring_.begin()->first.first;
     collect(event.effects);  // before the deadlines are read: it may set some
     for (auto& [worker, session] : sessions_) {
       for (Bytes& batch : session->channel.on_timer(now)) event.effects.batches.emplace_back(worker, std::move(batch));

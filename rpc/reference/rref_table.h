@@ -1,15 +1,13 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -19,6 +17,7 @@
 #include "tendril/rpc/reference/control.h"
 #include "tendril/rpc/reference/rref_counters.h"
 #include "tendril/rpc/session/agent_listener.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/wire/ids.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/worker.h"
@@ -158,10 +157,10 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   const uint64_t incarnation_;
   const Options options_;
 
-  mutable std::mutex mutex_;  // everything below
+  mutable detail::Mutex mutex_;  // everything below
   std::shared_ptr<Host> host_;
   std::size_t host_calls_ = 0;  // threads at the host
-  std::condition_variable host_left_;
+  detail::Condition host_left_;
   bool closed_ = false;
   uint64_t last_session_ = 0, last_fork_ = 0;
   std::unordered_map<WorkerId, uint64_t> last_rref_;  // by owner: creations are numbered for each owner apart
@@ -174,7 +173,9 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   std::unordered_set<RRefId> awaited_;  // of these: mentioned, but not created yet
   std::unordered_map<ForkId, LiveFork> forks_;
   std::unordered_map<ForkId, std::unique_ptr<User>> users_;
-  std::set<std::pair<Clock::time_point, Arrival*>> expiring_;  // parked requests with a deadline
+  // Parked requests with a deadline, by it and by their numbers: an order by address would differ from run to run.
+  std::map<std::pair<Clock::time_point, uint64_t>, Arrival*> expiring_;
+  uint64_t last_arrival_ = 0;
 };
 
 }  // namespace tendril::rpc

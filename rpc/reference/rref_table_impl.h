@@ -8,6 +8,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/reference/rref_state.h"
 #include "tendril/rpc/reference/rref_table.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::rpc {
 
@@ -18,6 +19,7 @@ struct RRefTable::Arrival : std::enable_shared_from_this<Arrival> {
   uint64_t session = 0;     // the sender's
   std::size_t missing = 1;  // undecided references, and one for the time in which they are counted
   Clock::time_point deadline = Clock::time_point::max();  // of a request: its caller's
+  uint64_t number = 0;                                    // counts those with a deadline
   bool expired = false;  // it has been refused; its references are kept until they are decided all the same
   std::exception_ptr error;
 };
@@ -117,7 +119,7 @@ class RRefTable::Event {
 
  private:
   RRefTable& table_;
-  std::unique_lock<std::mutex> lock_;
+  std::unique_lock<detail::Mutex> lock_;
 };
 
 }  // namespace tendril::rpc

@@ -146,7 +146,8 @@ void RRefTable::message_arrived(const WorkerInfo& from, std::unique_ptr<ParkedMe
   if (message.kind == MessageKind::request && message.timeout_us > 0 && arrival->missing > 1) {
     arrival->deadline =
         deadline_after(std::chrono::duration<uint64_t, std::micro>(message.timeout_us), options_.clock());
-    expiring_.emplace(arrival->deadline, arrival.get());
+    arrival->number = ++last_arrival_;
+    expiring_.emplace(std::pair(arrival->deadline, arrival->number), arrival.get());
   }
   finish(std::move(arrival), event.effects);
 }

@@ -3,22 +3,21 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <random>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/session/dial.h"
 #include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/session/listener.h"
 #include "tendril/rpc/session/transfer.h"
+#include "tendril/rpc/threads/thread.h"
 
 namespace tendril::rpc {
 
 namespace {
 
 uint64_t random_number() {
-  std::random_device device;
   uint64_t number = 0;
-  while (number == 0) number = uint64_t{device()} << 32 | device();
+  while (number == 0) number = detail::random_bits();
   return number;
 }
 
@@ -73,7 +72,7 @@ Agent::Impl::Impl(AgentOptions given, const FunctionTable& served)
       ended_(static_cast<std::size_t>(options.world_size)),
       workers_(static_cast<std::size_t>(options.world_size)),
       awaited_(static_cast<std::size_t>(options.world_size)),
-      timer_(loop->io()) {
+      timer_(loop->reactor()) {
   detail::stamp_device_work();
 }
 
@@ -159,10 +158,8 @@ void Agent::Impl::arm(Clock::time_point when) {
   loop->post_io([weak = weak_from_this()] {
     const auto agent_alive = weak.lock();
     if (!agent_alive) return;
-    boost::asio::steady_timer& timer = agent_alive->timer_;
-    timer.expires_at(Clock::time_point(Clock::duration(agent_alive->armed_.load(std::memory_order_acquire))));
-    timer.async_wait([weak](const boost::system::error_code& error) {
-      if (error) return;  // armed anew, or cancelled
+    const Clock::duration until(agent_alive->armed_.load(std::memory_order_acquire));
+    agent_alive->timer_.call_at(Clock::time_point(until), [weak] {
       if (const auto alive = weak.lock()) alive->sweep();
     });
   });

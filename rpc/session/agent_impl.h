@@ -1,11 +1,9 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,6 +12,7 @@
 #include "tendril/rpc/future.h"
 #include "tendril/rpc/session/session.h"
 #include "tendril/rpc/threads/loop.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/wire/hello.h"
 
@@ -148,12 +147,12 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<WorkerInfo> workers_;                           // by rank, once seen; id -1: not yet
   std::map<std::string, WorkerId, std::less<>> ranks_;        // of workers_, by name
   std::vector<std::vector<Ref<FutureState<void>>>> awaited_;  // by rank: who waits for it to connect
-  std::mutex shutdown_mutex_;                                 // one shutdown at a time
+  detail::Mutex shutdown_mutex_;                              // one shutdown at a time
 
   std::atomic<uint64_t> load_{0};
   uint64_t load_seen_ = 0;  // the leader's: at the last look
   std::atomic<Clock::rep> armed_{Clock::time_point::max().time_since_epoch().count()};
-  boost::asio::steady_timer timer_;                 // the leader's
+  detail::Timer timer_;                             // the leader's
   std::vector<std::weak_ptr<detail::Dial>> dials_;  // the leader's
   // The leader's: for sessions that have had no connection yet, to be started soon; and how often that was put off.
   std::vector<std::shared_ptr<detail::Dial>> first_dials_;

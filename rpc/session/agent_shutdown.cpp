@@ -9,6 +9,8 @@
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/dial.h"
 #include "tendril/rpc/session/listener.h"
+#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/threads/thread.h"
 #include "tendril/rpc/threads/thread_state.h"
 
 namespace tendril::rpc {
@@ -31,7 +33,7 @@ void Agent::Impl::shutdown(Clock::time_point deadline) {
     while (!one_at_a_time.try_lock()) {  // a timed mutex would hide its locks from ThreadSanitizer
       if (Clock::now() >= deadline)
         throw TimeoutError("worker '" + self.name + "' is being shut down by another thread, which has not ended");
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      sleep_for(std::chrono::milliseconds(1));
     }
   }
   std::vector<std::shared_ptr<detail::Session>> open;
@@ -93,16 +95,28 @@ bool Agent::Impl::tell_closing(Clock::time_point deadline) {
     tell();
     return true;
   }
-  std::packaged_task<void()> task(tell);
-  const std::future<void> told = task.get_future();
-  std::thread thread;
+  struct Told {
+    detail::Mutex mutex;
+    detail::Condition changed;
+    bool done = false;
+  };
+  const auto told = std::make_shared<Told>();
+  detail::Thread thread;
   try {
-    thread = std::thread(std::move(task));
+    thread = detail::Thread("rpc-closing", [tell, told] {
+      tell();
+      const std::lock_guard lock(told->mutex);
+      told->done = true;
+      told->changed.notify_all();
+    });
   } catch (const std::system_error&) {  // the system gives no more threads
     tell();
     return true;
   }
-  const bool in_time = told.wait_until(std::max(deadline, Clock::now() + kToldIn)) == std::future_status::ready;
+  std::unique_lock lock(told->mutex);
+  const bool in_time =
+      told->changed.wait_until(lock, std::max(deadline, Clock::now() + kToldIn), [&] { return told->done; });
+  lock.unlock();
   if (in_time) {
     thread.join();
   } else {

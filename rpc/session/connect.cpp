@@ -6,6 +6,7 @@
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/dial.h"
 #include "tendril/rpc/session/handshake.h"
+#include "tendril/rpc/transport/sockets.h"
 
 namespace tendril::rpc::detail {
 

@@ -1,18 +1,14 @@
 #include "tendril/rpc/session/dial.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include <algorithm>
-#include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
 #include <cstring>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/handshake.h"
+#include "tendril/rpc/transport/network.h"
 #include "tendril/rpc/transport/socket_link.h"
-#include "tendril/rpc/transport/sockets.h"
 
 namespace tendril::rpc::detail {
 
@@ -21,12 +17,6 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr std::chrono::milliseconds kLongestPause{100};
-
-/// 0, or errno.
-int begin_connect(int socket, const sockaddr* address, socklen_t size) {
-  tune_socket(socket, address->sa_family != AF_UNIX);
-  return ::connect(socket, address, size) == 0 ? 0 : errno;
-}
 
 }  // namespace
 
@@ -37,8 +27,8 @@ Dial::Dial(const std::shared_ptr<Agent::Impl>& agent, WorkerInfo peer, Agent::En
       endpoint_(std::move(endpoint)),
       deadline_(deadline),
       done_(std::move(done)),
-      stream_(agent->loop->io()),
-      timer_(agent->loop->io()) {}
+      stream_(agent->loop->reactor()),
+      timer_(agent->loop->reactor()) {}
 
 Dial::Dial(const std::shared_ptr<Agent::Impl>& agent, std::shared_ptr<Session> session)
     : agent_(agent),
@@ -47,8 +37,8 @@ Dial::Dial(const std::shared_ptr<Agent::Impl>& agent, std::shared_ptr<Session> s
       deadline_(Clock::time_point::max()),  // its ConnectionState's affair
       session_(std::move(session)),
       link_(std::dynamic_pointer_cast<SocketLink>(session_->link())),
-      stream_(agent->loop->io()),
-      timer_(agent->loop->io()) {
+      stream_(agent->loop->reactor()),
+      timer_(agent->loop->reactor()) {
   state().begin_dial(Clock::now());
 }
 
@@ -83,10 +73,7 @@ void Dial::cancel() {
 }
 
 void Dial::wait_until(Clock::time_point when, void (Dial::*then)()) {
-  timer_.expires_at(when);
-  timer_.async_wait([self = shared_from_this(), then](const boost::system::error_code& error) {
-    if (!error) ((*self).*then)();
-  });
+  timer_.call_at(when, [self = shared_from_this(), then] { ((*self).*then)(); });
 }
 
 void Dial::attempt_timed_out() {
@@ -100,16 +87,10 @@ void Dial::try_next_address() try {
   const int address = next_address_++;
   if (address == 0 && !endpoint_.unix_path.empty()) {
     tcp_ = false;
-    sockaddr_un name{};
-    name.sun_family = AF_UNIX;
-    if (endpoint_.unix_path.size() >= sizeof name.sun_path) return not_reached(ENAMETOOLONG);
-    std::memcpy(name.sun_path, endpoint_.unix_path.c_str(), endpoint_.unix_path.size() + 1);
-    UniqueFd socket = new_socket(AF_UNIX);
-    if (!socket) return not_reached(errno);
-    const int error = begin_connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name);
-    if (error != 0) return not_reached(error);
-    if (!peer_is_same_user(socket.get())) return not_reached(EPERM);
-    stream_.open(std::move(socket));
+    Network::Begun begun = network().connect_unix(endpoint_.unix_path);
+    if (begun.error != 0) return not_reached(begun.error);
+    if (!begun.stream->peer_is_same_user()) return not_reached(EPERM);
+    stream_.open(std::move(begun.stream));
     return connected();
   }
   if (address <= 1 && endpoint_.tcp_port != 0) {
@@ -118,12 +99,9 @@ void Dial::try_next_address() try {
     boost::system::error_code bad;
     const auto number = asio::ip::make_address(endpoint_.tcp_host, bad);
     if (bad) return not_reached(EDESTADDRREQ);  // a name, whose resolution would block
-    const asio::ip::tcp::endpoint name(number, endpoint_.tcp_port);
-    UniqueFd socket = new_socket(name.protocol().family());
-    if (!socket) return not_reached(errno);
-    const int error = begin_connect(socket.get(), name.data(), static_cast<socklen_t>(name.size()));
-    if (error != 0 && error != EINPROGRESS && error != EINTR) return not_reached(error);
-    return connecting(std::move(socket));
+    Network::Begun begun = network().connect_tcp({number, endpoint_.tcp_port});
+    if (!begun.stream) return not_reached(begun.error);
+    return connecting(std::move(begun.stream));
   }
   std::string why;
   for (const std::string& one : unreached_) why += (why.empty() ? "" : ", ") + one;
@@ -139,13 +117,13 @@ void Dial::try_next_address() try {
   finish(std::current_exception());
 }
 
-void Dial::connecting(UniqueFd socket) {
-  stream_.open(std::move(socket));
+void Dial::connecting(std::unique_ptr<Stream> stream) {
+  stream_.open(std::move(stream));
   stream_.wait_connected([self = shared_from_this(), attempt = attempt_](const std::exception_ptr& error) {
     if (attempt != self->attempt_) return;
     try {
       if (error) std::rethrow_exception(error);
-    } catch (const boost::system::system_error& e) {
+    } catch (const ConnectionFailed& e) {
       return self->not_reached(e.code().value());
     }
     self->connected();
@@ -227,9 +205,10 @@ HandshakeStream::Done Dial::next(void (Dial::*step)()) {
     try {
       if (error) self->raise(error);
       ((*self).*step)();
-    } catch (const boost::system::system_error& e) {
-      self->retry(e.code() == asio::error::eof ? "it closed the connection without introducing itself"
-                                               : e.code().message());
+    } catch (const ConnectionClosed&) {
+      self->retry("it closed the connection without introducing itself");
+    } catch (const ConnectionFailed& e) {
+      self->retry(e.code().message());
     } catch (...) {
       self->failed();
     }
@@ -284,7 +263,7 @@ void Dial::answered() {
   if (theirs.refusal_kind == RefusalKind::lost) throw PeerLostError(theirs.refusal, false);
   check_hello(mine_, {.group = mine_.group, .world_size = mine_.world_size, .worker = peer_}, theirs);
   if (!session_) {
-    adopt_connection(*agent, stream_.release(tcp_), mine_, theirs, {.endpoint = endpoint_}, true);
+    adopt_connection(*agent, stream_.release(), mine_, theirs, {.endpoint = endpoint_}, true);
     return finish(nullptr);
   }
   switch (state().answered(said_of_session(theirs), link_->frames_received())) {
@@ -298,7 +277,7 @@ void Dial::answered() {
     case ConnectionState::Answer::resume:
       break;
   }
-  StreamConnection connection = stream_.release(tcp_);
+  std::unique_ptr<Stream> connection = stream_.release();
   finish(nullptr);
   link_->resume(std::move(connection), theirs.resumption.received);
 }

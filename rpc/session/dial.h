@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "tendril/rpc/session/handshake_stream.h"
 #include "tendril/rpc/session/proof.h"
 #include "tendril/rpc/session/session.h"
+#include "tendril/rpc/threads/timer.h"
 #include "tendril/rpc/wire/hello.h"
 
 namespace tendril::rpc::detail {
@@ -43,7 +43,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
 
  private:
   void try_next_address();
-  void connecting(UniqueFd socket);
+  void connecting(std::unique_ptr<Stream> stream);
   void connected();
   void secured();
   void introduce(Agent::Impl& agent);
@@ -73,7 +73,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
   Done done_;
 
   HandshakeStream stream_;
-  boost::asio::steady_timer timer_;
+  Timer timer_;
   std::chrono::milliseconds pause_{1};
   uint64_t attempt_ = 0;
 

@@ -1,7 +1,5 @@
 #include "tendril/rpc/session/handshake.h"
 
-#include <sys/socket.h>
-
 #include <utility>
 
 #include "tendril/rpc/error.h"
@@ -54,7 +52,7 @@ SocketLinkOptions link_options(const Agent::Impl& agent, const Hello& mine, cons
                                                                             agent.options.liveness_timeout)}};
 }
 
-void adopt_connection(Agent::Impl& agent, StreamConnection connection, const Hello& mine, const Hello& theirs,
+void adopt_connection(Agent::Impl& agent, std::unique_ptr<Stream> connection, const Hello& mine, const Hello& theirs,
                       Reach reach, bool dialled) {
   SocketLinkOptions options = link_options(agent, mine, theirs);
   options.dialled = dialled;
@@ -77,24 +75,22 @@ void Handshake::Others::note(const std::string& text) {
     log(LogLevel::warn, worker, "rpc: worker '" + worker + "' refused a connection from " + *line);
 }
 
-Handshake::Handshake(std::shared_ptr<Agent::Impl> agent, UniqueFd socket, bool tcp, std::string from,
+Handshake::Handshake(std::shared_ptr<Agent::Impl> agent, std::unique_ptr<Stream> stream, bool tcp, std::string from,
                      std::shared_ptr<Others> others)
     : agent_(std::move(agent)),
-      stream_(agent_->loop->io()),
-      timer_(agent_->loop->io()),
+      stream_(agent_->loop->reactor()),
+      timer_(agent_->loop->reactor()),
       tcp_(tcp),
       from_(std::move(from)),
       others_(std::move(others)) {
-  stream_.open(std::move(socket));
+  stream_.open(std::move(stream));
 }
 
 Handshake::~Handshake() { others_->half_open.remove(this); }
 
 void Handshake::start() try {
   others_->half_open.add(shared_from_this(), Clock::now());
-  timer_.expires_after(kHandshakeTimeout);
-  timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
-    if (error) return;
+  timer_.call_after(kHandshakeTimeout, [self = shared_from_this()] {
     self->others_->note(self->from_ + ": it did not introduce itself within 5 s");
     self->close();
   });
@@ -128,7 +124,9 @@ void Handshake::expect(std::size_t bytes) {
 void Handshake::received(const std::exception_ptr& error) try {
   if (error) std::rethrow_exception(error);
   if (!advance()) close();
-} catch (const boost::system::system_error&) {  // it has gone
+} catch (const ConnectionClosed&) {
+  close();
+} catch (const ConnectionFailed&) {
   close();
 } catch (const std::exception& e) {
   if (agent_->is_shut_down()) return close();  // as if nobody listened any more: the next group may meet here soon
@@ -182,7 +180,7 @@ bool Handshake::answer_hello() {
     if (!theirs.resumption.endpoint.empty()) reach.endpoint = Agent::Endpoint::parse(theirs.resumption.endpoint);
   } catch (const UsageError&) {  // then it cannot be asked whether it lives
   }
-  adopt_connection(*agent_, stream_.release(tcp_), mine, theirs, std::move(reach), false);
+  adopt_connection(*agent_, stream_.release(), mine, theirs, std::move(reach), false);
   return true;
 }
 
@@ -224,7 +222,8 @@ bool Handshake::go_on(const Hello& first, const Hello& theirs) {
     session->end(std::make_exception_ptr(PeerLostError(why, true)), {.may_return = true, .next = said.session});
     return false;
   }
-  if (decision == ConnectionState::Accept::ignore || other_side_has_gone()) return false;
+  // The peer may have timed out while its hello waited here.
+  if (decision == ConnectionState::Accept::ignore || stream_.other_side_has_gone()) return false;
   const auto dial = agent_->dial_of(*session);
   link->state().take(said);
   link->disconnect("the peer has opened another");  // this side may not have noticed
@@ -237,14 +236,8 @@ bool Handshake::go_on(const Hello& first, const Hello& theirs) {
   timer_.cancel();
   link->state().took();
   if (dial) dial->cancel();
-  link->resume(stream_.release(tcp_), theirs.resumption.received);
+  link->resume(stream_.release(), theirs.resumption.received);
   return true;
-}
-
-/// It may have lost patience while its hello waited here.
-bool Handshake::other_side_has_gone() {
-  char peeked = 0;
-  return ::recv(stream_.native_handle(), &peeked, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 /// Why this worker cannot have a session, or join.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,8 +10,8 @@
 #include "tendril/rpc/session/handshake_stream.h"
 #include "tendril/rpc/session/proof.h"
 #include "tendril/rpc/session/session.h"
+#include "tendril/rpc/threads/timer.h"
 #include "tendril/rpc/transport/socket_link.h"
-#include "tendril/rpc/transport/sockets.h"
 #include "tendril/rpc/wire/hello.h"
 
 namespace tendril::rpc::detail {
@@ -33,7 +32,7 @@ SocketLinkOptions link_options(const Agent::Impl& agent, const Hello& mine, cons
 
 /// Makes a connection the link of the worker that said `theirs`, to which this agent has said `mine`, and adds it
 /// as a peer.
-void adopt_connection(Agent::Impl& agent, StreamConnection connection, const Hello& mine, const Hello& theirs,
+void adopt_connection(Agent::Impl& agent, std::unique_ptr<Stream> connection, const Hello& mine, const Hello& theirs,
                       Reach reach, bool dialled);
 /// What a hello says of the session that is to go on.
 ConnectionState::Hello said_of_session(const Hello& hello);
@@ -54,7 +53,7 @@ class Handshake : public std::enable_shared_from_this<Handshake> {
   };
 
   /// `from` names the other side in what is said of it.
-  Handshake(std::shared_ptr<Agent::Impl> agent, UniqueFd socket, bool tcp, std::string from,
+  Handshake(std::shared_ptr<Agent::Impl> agent, std::unique_ptr<Stream> stream, bool tcp, std::string from,
             std::shared_ptr<Others> others);
   ~Handshake();
   void start();
@@ -68,7 +67,6 @@ class Handshake : public std::enable_shared_from_this<Handshake> {
   bool answer_hello();
   bool answer_enquiry(const Hello& theirs);
   bool go_on(const Hello& mine, const Hello& theirs);
-  bool other_side_has_gone();
   bool refuse_by_group(GroupEvents& events, const Hello& theirs);
   void refuse(const std::string& why);
   void say_refusal(const std::string& why, RefusalKind kind, uint32_t next_session = 1);
@@ -76,7 +74,7 @@ class Handshake : public std::enable_shared_from_this<Handshake> {
 
   const std::shared_ptr<Agent::Impl> agent_;
   HandshakeStream stream_;
-  boost::asio::steady_timer timer_;
+  Timer timer_;
   const bool tcp_;
   const std::string from_;
   const std::shared_ptr<Others> others_;

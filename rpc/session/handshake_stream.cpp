@@ -1,135 +1,176 @@
 #include "tendril/rpc/session/handshake_stream.h"
 
-#include <sys/socket.h>
-
 #include <array>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/error.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/read.hpp>
 #include <cerrno>
 #include <utility>
 
+#include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/proof.h"
 
 namespace tendril::rpc::detail {
 
-namespace asio = boost::asio;
-using Descriptor = asio::posix::stream_descriptor;
-
 namespace {
 
-std::exception_ptr as_exception(const boost::system::error_code& error) {
-  return error ? std::make_exception_ptr(boost::system::system_error(error)) : nullptr;
-}
-
-boost::system::error_code system_code(int error) { return {error, boost::system::system_category()}; }
+std::exception_ptr connection_failed(int error) { return std::make_exception_ptr(ConnectionFailed(error)); }
 
 }  // namespace
 
-void HandshakeStream::open(UniqueFd socket) {
+/// Runs the pending step when the stream becomes readable or writable. Each change is reported once, so a step must
+/// try to read or write before it waits.
+class HandshakeStream::Readiness final : public Reactor::Watched {
+ public:
+  using Step = std::function<void()>;
+
+  explicit Readiness(Reactor& reactor) : reactor_(reactor) {}
+
+  void wait(Step step) { step_ = std::move(step); }
+  bool ready(uint32_t) override {
+    if (!step_) return false;
+    std::exchange(step_, nullptr)();
+    return !step_;  // a step that waits again has found nothing
+  }
+  void failed(std::exception_ptr error) noexcept override {
+    try {
+      std::rethrow_exception(std::move(error));
+    } catch (const std::exception& e) {
+      log(LogLevel::error, "", e.what());
+    } catch (...) {
+    }
+  }
+  /// The step may own the HandshakeStream, whose end calls `end`.
+  void reactor_ends() noexcept override {
+    over_ = true;
+    const Step dropped = std::exchange(step_, nullptr);
+  }
+  /// The pending step may own the caller, so it is destroyed later.
+  void end() {
+    over_ = true;
+    if (step_) reactor_.post([dropped = std::exchange(step_, nullptr)] {});
+  }
+  bool over() const noexcept { return over_; }
+
+ private:
+  Reactor& reactor_;
+  Step step_;
+  bool over_ = false;
+};
+
+void HandshakeStream::open(std::unique_ptr<Stream> stream) {
   close();
-  stream_.assign(socket.get());
-  socket.release();
-  stream_.native_non_blocking(true);
+  auto readiness = std::make_shared<Readiness>(reactor_);
+  reactor_.watch(stream->descriptor(), readiness);
+  readiness_ = std::move(readiness);
+  descriptor_ = stream->descriptor();
+  stream_ = std::move(stream);
 }
 
-void HandshakeStream::close() {
-  ++generation_;
-  tls_.reset();
-  boost::system::error_code ignored;
-  if (stream_.is_open()) stream_.close(ignored);
+void HandshakeStream::stop_watching() noexcept {
+  if (!readiness_) return;
+  reactor_.unwatch(descriptor_);
+  std::exchange(readiness_, nullptr)->end();
+  tls_ = nullptr;
 }
 
-void HandshakeStream::close_after_last_word() {
-  if (!stream_.is_open()) return;
-  ::shutdown(stream_.native_handle(), SHUT_WR);
+void HandshakeStream::close() noexcept {
+  stop_watching();
+  stream_.reset();
+}
+
+void HandshakeStream::close_after_last_word() noexcept {
+  if (!stream_) return;
+  stream_->end_writing();
+  if (tls_ != nullptr) {  // after an error OpenSSL reads nothing more
+    stream_ = tls_->give_back();
+    tls_ = nullptr;
+  }
   std::array<char, 4096> unread;
-  for (int i = 0; i < 16 && ::recv(stream_.native_handle(), unread.data(), unread.size(), MSG_DONTWAIT) > 0; ++i) {
+  const iovec all{unread.data(), unread.size()};
+  for (int i = 0; i < 16 && stream_->read(&all, 1) > 0; ++i) {
   }
   close();
 }
 
-StreamConnection HandshakeStream::release(bool tcp) {
-  ++generation_;
-  return {.socket = UniqueFd(stream_.release()), .tcp = tcp, .tls = std::move(tls_)};
+std::unique_ptr<Stream> HandshakeStream::release() noexcept {
+  stop_watching();
+  return std::move(stream_);
 }
 
-void HandshakeStream::later(const Done& done, std::exception_ptr error) {
-  asio::post(stream_.get_executor(), [this, generation = generation_, done, error = std::move(error)] {
-    done(generation == generation_ ? error : as_exception(asio::error::operation_aborted));
-  });
+bool HandshakeStream::other_side_has_gone() noexcept {
+  std::byte first{};
+  return stream_->peek(first) == 0;
 }
 
-void HandshakeStream::wait(Descriptor::wait_type what, std::function<void(const Done&)> then, Done done) {
-  stream_.async_wait(what, [this, generation = generation_, then = std::move(then),
-                            done = std::move(done)](boost::system::error_code error) {
-    if (generation != generation_) error = asio::error::operation_aborted;
-    if (error) return done(as_exception(error));
-    then(done);
+void HandshakeStream::later(Done done, std::exception_ptr error) {
+  reactor_.post([done = std::move(done), error = std::move(error), readiness = readiness_] {
+    if (!readiness->over()) done(error);
   });
 }
 
 void HandshakeStream::wait_connected(Done done) {
-  wait(
-      Descriptor::wait_write,
-      [this](const Done& then) {
-        int error = 0;
-        socklen_t length = sizeof error;
-        ::getsockopt(stream_.native_handle(), SOL_SOCKET, SO_ERROR, &error, &length);
-        then(as_exception(system_code(error)));
-      },
-      std::move(done));
+  readiness_->wait([this, done = std::move(done)] {
+    const int error = stream_->connection_error();
+    if (error == 0) reactor_.stop_watching_writing(descriptor_);
+    done(error == 0 ? nullptr : connection_failed(error));
+  });
+  reactor_.watch_writing(descriptor_);
 }
 
 void HandshakeStream::secure(const TlsCredentials& credentials, TlsStream::Side side, Done done) {
-  tls_ = std::make_unique<TlsStream>(credentials, stream_.native_handle(), side);
+  try {
+    auto tls = std::make_unique<TlsStream>(credentials, std::move(stream_), side);
+    tls_ = tls.get();
+    stream_ = std::move(tls);
+  } catch (...) {
+    close();  // the stream below has gone with it
+    throw;
+  }
   go_on_securing(std::move(done));
 }
 
 void HandshakeStream::go_on_securing(Done done) {
-  const auto again = [this](const Done& then) { go_on_securing(then); };
   try {
-    switch (tls_->handshake()) {
-      case TlsStream::Progress::done:
-        return later(done);
-      case TlsStream::Progress::wait_to_read:
-        return wait(Descriptor::wait_read, again, std::move(done));
-      case TlsStream::Progress::wait_to_write:
-        return wait(Descriptor::wait_write, again, std::move(done));
-      case TlsStream::Progress::closed:
-        return later(done, as_exception(asio::error::eof));
+    const TlsStream::Progress progress = tls_->handshake();
+    if (progress == TlsStream::Progress::done) return later(std::move(done));
+    if (progress == TlsStream::Progress::closed)
+      return later(std::move(done), std::make_exception_ptr(ConnectionClosed()));
+    readiness_->wait([this, done = std::move(done)] { go_on_securing(done); });
+    if (progress == TlsStream::Progress::wait_to_write) {
+      reactor_.watch_writing(descriptor_);
+    } else {
+      reactor_.stop_watching_writing(descriptor_);
     }
   } catch (...) {
-    if (tls_->other_side_is_plain()) tls_.reset();
-    later(done, std::current_exception());
+    if (tls_->other_side_is_plain()) {
+      stream_ = tls_->give_back();
+      tls_ = nullptr;
+    }
+    later(std::move(done), std::current_exception());
   }
 }
 
-void HandshakeStream::read(std::span<std::byte> to, Done done) {
-  if (tls_) return go_on_reading(to, std::move(done));
-  asio::async_read(
-      stream_, asio::buffer(to.data(), to.size()),
-      [done = std::move(done)](const boost::system::error_code& error, std::size_t) { done(as_exception(error)); });
-}
+void HandshakeStream::read(std::span<std::byte> to, Done done) { go_on_reading(to, std::move(done)); }
 
 void HandshakeStream::go_on_reading(std::span<std::byte> to, Done done) {
-  const iovec all{to.data(), to.size()};
-  const ssize_t n = tls_->read(&all, 1);
-  if (n == static_cast<ssize_t>(to.size())) return later(done);
-  if (n == 0) return later(done, as_exception(asio::error::eof));
-  if (n < 0 && errno == EACCES) return later(done, std::make_exception_ptr(ProofError(tls_->error())));
-  if (n < 0 && errno != EAGAIN) return later(done, as_exception(system_code(errno)));
-  const auto rest = n > 0 ? to.subspan(static_cast<std::size_t>(n)) : to;
-  wait(
-      Descriptor::wait_read, [this, rest](const Done& then) { go_on_reading(rest, then); }, std::move(done));
+  while (!to.empty()) {
+    const iovec rest{to.data(), to.size()};
+    const ssize_t n = stream_->read(&rest, 1);
+    if (n == 0) return later(std::move(done), std::make_exception_ptr(ConnectionClosed()));
+    if (n > 0) {
+      to = to.subspan(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return readiness_->wait([this, to, done = std::move(done)] { go_on_reading(to, done); });
+    } else if (errno == EACCES && tls_ != nullptr) {
+      return later(std::move(done), std::make_exception_ptr(ProofError(stream_->describe(errno))));
+    } else if (errno != EINTR) {
+      return later(std::move(done), connection_failed(errno));
+    }
+  }
+  later(std::move(done));
 }
 
-bool HandshakeStream::send(std::span<const std::byte> bytes) {
+bool HandshakeStream::send(std::span<const std::byte> bytes) noexcept {
   const iovec all{const_cast<std::byte*>(bytes.data()), bytes.size()};
-  const ssize_t sent = tls_ ? tls_->write(&all, 1)
-                            : ::send(stream_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  return sent == static_cast<ssize_t>(bytes.size());
+  return stream_->write(&all, 1) == static_cast<ssize_t>(bytes.size());
 }
 
 }  // namespace tendril::rpc::detail

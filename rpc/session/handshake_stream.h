@@ -1,54 +1,75 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <span>
+#include <stdexcept>
+#include <system_error>
 
-#include "tendril/rpc/transport/stream_connection.h"
+#include "tendril/rpc/threads/reactor.h"
+#include "tendril/rpc/transport/tls_stream.h"
 
 namespace tendril::rpc::detail {
 
-/// A socket while both sides introduce themselves over it, plain or under TLS, before a link takes it over. Used by the
-/// thread that runs `io`.
+/// Reports that the other side has closed the connection.
+struct ConnectionClosed : std::runtime_error {
+  ConnectionClosed() : std::runtime_error("the other side closed the connection") {}
+};
+
+/// Reports that a system call on the connection has failed.
+struct ConnectionFailed : std::system_error {
+  explicit ConnectionFailed(int error) : std::system_error(error, std::system_category()) {}
+};
+
+/// A stream during the handshake, plain or under TLS, before a link takes it over. Used on the reactor's thread, with
+/// one pending operation at a time.
 class HandshakeStream {
  public:
-  /// How it went; null: well. boost::system::system_error where the connection has ended, or was closed here;
-  /// ProofError and MessageError for what the other side said (tls_stream.h). It must keep this object, and is called
-  /// later, never by the function that it was given to.
+  /// Completion handler. Its argument is null on success, ConnectionClosed or ConnectionFailed if the connection has
+  /// ended, and ProofError or MessageError if the other side's messages are wrong (tls_stream.h). The handler must
+  /// keep this object alive. It is never called before the function that received it returns, or after `close`.
   using Done = std::function<void(const std::exception_ptr&)>;
 
-  explicit HandshakeStream(boost::asio::io_context& io) : stream_(io) {}
+  explicit HandshakeStream(Reactor& reactor) : reactor_(reactor) {}
+  ~HandshakeStream() { close(); }
+  HandshakeStream(const HandshakeStream&) = delete;
+  HandshakeStream& operator=(const HandshakeStream&) = delete;
 
-  void open(UniqueFd socket);
+  /// Throws std::system_error.
+  void open(std::unique_ptr<Stream> stream);
   bool is_secured() const noexcept { return tls_ != nullptr; }  ///< or is being so
-  bool is_open() const noexcept { return stream_.is_open(); }
-  void close();
+  bool is_open() const noexcept { return stream_ != nullptr; }
+  void close() noexcept;
   /// Says no more, takes what has come already and closes: a socket closed with bytes unread resets the connection,
   /// which may take from the other side what it was told last.
-  void close_after_last_word();
-  int native_handle() { return stream_.native_handle(); }
+  void close_after_last_word() noexcept;
+  bool other_side_has_gone() noexcept;
+  Stream& stream() noexcept { return *stream_; }
 
-  void wait_connected(Done done);  ///< of a socket that connects; its error is boost::system::system_error too
+  // The rest needs an open stream.
+  void wait_connected(Done done);  ///< for a connection in progress (network.h)
   void secure(const TlsCredentials& credentials, TlsStream::Side side, Done done);
   /// Exactly so many bytes: what follows them belongs to the link.
   void read(std::span<std::byte> to, Done done);
   /// False: it cannot be said. An empty socket buffer takes what is said here whole.
-  bool send(std::span<const std::byte> bytes);
-  StreamConnection release(bool tcp);
+  bool send(std::span<const std::byte> bytes) noexcept;
+  std::unique_ptr<Stream> release() noexcept;
 
  private:
+  class Readiness;
+
   void go_on_securing(Done done);
   void go_on_reading(std::span<std::byte> to, Done done);
-  void wait(boost::asio::posix::stream_descriptor::wait_type what, std::function<void(const Done&)> then, Done done);
-  void later(const Done& done, std::exception_ptr error = nullptr);
+  void later(Done done, std::exception_ptr error = nullptr);
+  void stop_watching() noexcept;
 
-  boost::asio::posix::stream_descriptor stream_;
-  std::unique_ptr<TlsStream> tls_;
-  uint64_t generation_ = 0;  // of `stream_`: counts how often it was opened or closed
+  Reactor& reactor_;
+  std::unique_ptr<Stream> stream_;
+  int descriptor_ = -1;                   // of `stream_`
+  TlsStream* tls_ = nullptr;              // `stream_`, if it is a TlsStream
+  std::shared_ptr<Readiness> readiness_;  // of `stream_`
 };
 
 }  // namespace tendril::rpc::detail

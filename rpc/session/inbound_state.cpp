@@ -10,6 +10,7 @@
 #include "tendril/rpc/session/session.h"
 #include "tendril/rpc/session/transfer.h"
 #include "tendril/rpc/threads/thread_state.h"
+#include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc::detail {
 
@@ -23,6 +24,7 @@ struct Timed {
   Clock::time_point answered = Clock::time_point::max();
 };
 thread_local Timed timed;
+const auto timed_switched = tendril::detail::of_each_thread([]() -> auto& { return timed; });
 
 TraceSpan span_of(const InboundState& call, TraceSpan::Kind kind) noexcept {
   return {.kind = kind,

@@ -14,6 +14,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/session/key_folder.h"
 #include "tendril/rpc/shared_key.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/transport/private_file.h"
 #include "tendril/rpc/transport/sockets.h"
 #include "tendril/rpc/transport/unique_fd.h"
@@ -135,7 +136,7 @@ SharedKey key_in_folder(const std::string& path) {
 /// Read anew each time, as a file in /tmp may have been swept away and made again; but who has no descriptor left for
 /// that keeps the key that he had.
 SharedKey SharedKey::of_this_user() {
-  static std::mutex mutex;
+  static detail::Mutex mutex;
   static auto* const last = new SharedKey();  // threads may ask for it while the program ends
   try {
     SharedKey key = detail::key_in_folder(detail::user_key_folder());

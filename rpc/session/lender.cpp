@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/cuda/runtime/ipc.h"
 
@@ -56,7 +57,7 @@ class Stranded {
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   Borrowers borrowers_;
 };
 

@@ -1,16 +1,13 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/session/handshake.h"
-#include "tendril/rpc/transport/private_folder.h"
+#include "tendril/rpc/threads/timer.h"
+#include "tendril/rpc/transport/network.h"
 
 namespace tendril::rpc::detail {
 
@@ -29,21 +26,23 @@ class Listener : public std::enable_shared_from_this<Listener> {
  private:
   void listen_unix(bool optional);
   void listen_tcp(const Agent::ListenOptions& options);
-  void accept_unix();
-  void accept_tcp();
-  void retry_later(boost::asio::steady_timer& timer, void (Listener::*accept)(), const std::string& why);
-  void accepted(UniqueFd socket, bool tcp, const std::string& from);
+  /// The acceptor of one kind of connection, Unix-domain or TCP.
+  struct Door {
+    std::unique_ptr<Acceptor> acceptor;  // null: not listening
+    Timer retry;
+    // Limited for each kind separately: strangers at the TCP port cannot keep this user's workers from the Unix-domain
+    // socket.
+    const std::shared_ptr<Handshake::Others> handshakes;  // the leader's
+  };
+  void accept(Door& door);
+  void accepted(Door& door, Acceptor::Accepted connection);
+  void retry_later(Door& door, int error);
 
   const std::weak_ptr<Agent::Impl> agent_;
   const Ref<class Loop> loop_;
   Agent::Endpoint endpoint_;
-  std::optional<PrivateFolder> folder_;
   std::atomic<bool> closed_{false};
-  boost::asio::local::stream_protocol::acceptor unix_;
-  boost::asio::ip::tcp::acceptor tcp_;
-  boost::asio::steady_timer retry_unix_, retry_tcp_;
-  // Of either kind so many: strangers at the TCP port keep no worker of this user from the Unix-domain socket.
-  const std::shared_ptr<Handshake::Others> unix_handshakes_, tcp_handshakes_;  // the leader's
+  Door unix_, tcp_;
 };
 
 }  // namespace tendril::rpc::detail

@@ -3,13 +3,14 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <span>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/thread.h"
 #include "tendril/rpc/wire/byte_order.h"
 
 namespace tendril::rpc {
@@ -89,8 +90,7 @@ Proof::Proof(SharedKey key, Role role, const Nonce& nonce) : key_(std::move(key)
 
 Proof::Nonce Proof::random_nonce() {
   Nonce nonce;
-  // The system's own: OpenSSL's generators would keep memory for each thread.
-  TENDRIL_CHECK_AS(RpcError, ::getentropy(nonce.data(), nonce.size()) == 0, "the system gives no random numbers");
+  detail::random_bytes(std::as_writable_bytes(std::span(nonce)));
   return nonce;
 }
 

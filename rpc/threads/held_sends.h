@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tendril/rpc/threads/leadership.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::rpc::detail {
 
@@ -56,7 +57,7 @@ class HeldSends {
 
  private:
   const Leadership& leadership_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<std::shared_ptr<Sender>> held_;
   std::atomic<bool> any_{false};
 };

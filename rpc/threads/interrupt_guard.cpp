@@ -12,6 +12,7 @@
 #include <string>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::rpc::detail {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 constexpr int kCount = std::size(kSignals);
 
-std::mutex mutex;
+Mutex mutex;
 int guards = 0;
 struct sigaction previous[kCount];
 bool replaced[kCount];

@@ -3,15 +3,18 @@
 #include <sched.h>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/release.h"
 #include "tendril/rpc/threads/thread_state.h"
 #include "tendril/rpc/threads/wakeup_cost.h"
+#include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc {
 
 namespace {
 thread_local Executor* current_executor = nullptr;
-}
+const auto current_executor_switched = tendril::detail::of_each_thread([]() -> auto& { return current_executor; });
+}  // namespace
 
 Executor* Executor::current() noexcept { return current_executor; }
 void Executor::set_current(Executor* executor) noexcept { current_executor = executor; }
@@ -35,6 +38,10 @@ BlockedScope::~BlockedScope() {
 
 namespace detail {
 
+namespace {
+const auto thread_state_switched = tendril::detail::of_each_thread([]() -> auto& { return ThreadState::current(); });
+}
+
 bool in_io_callback() noexcept { return ThreadState::current().io_callbacks > 0; }
 
 void release_in_pool(std::unique_ptr<Job> job, Executor* executor) noexcept {
@@ -50,7 +57,7 @@ constexpr int kPolledCosts = 4;
 
 /// How long a leader polls at most.
 std::chrono::nanoseconds polling_time(std::chrono::microseconds max_spin) {
-  if (max_spin.count() == 0 || cores_to_use() == 0) return {};
+  if (max_spin.count() == 0 || cores_to_use() == 0 || simulator != nullptr) return {};
   return std::min<std::chrono::nanoseconds>(max_spin, kPolledCosts * wakeup_cost());
 }
 
@@ -106,7 +113,7 @@ void Loop::tell_leading(Led led) {
 
 /// At the end nobody comes after: what the reactor still holds is for the one that leaves, closed sockets' handlers
 /// above all, which keep links and with them the loop.
-void Loop::stop_leading(std::unique_lock<std::mutex>& lock) {
+void Loop::stop_leading(std::unique_lock<Mutex>& lock) {
   if (phase_ != Phase::running) poll_io(lock);
   if (led_) led_(leads_since_, Clock::now());
   ThreadState::current().leading = nullptr;
@@ -124,7 +131,7 @@ bool Loop::has_cores_to_poll(Clock::time_point now) {
   int computing = 0;
   const std::lock_guard lock(mutex_);
   for (Worker& worker : workers_) {
-    if (worker.runs == Slot::none || worker.thread.get_id() == std::this_thread::get_id()) continue;
+    if (worker.runs == Slot::none || worker.thread.is_current()) continue;
     computing += worker.use.computes(worker.since, now, [&] {
       timespec used{};
       clock_gettime(worker.processor_time, &used);
@@ -158,7 +165,7 @@ void Loop::run_some(Clock::time_point deadline) {
 }
 
 /// This thread leads and `lock` is held, before and after.
-void Loop::lead_in_pool(std::unique_lock<std::mutex>& lock) {
+void Loop::lead_in_pool(std::unique_lock<Mutex>& lock) {
   for (;;) {
     lock.unlock();
     held_sends_.flush();
@@ -176,7 +183,7 @@ void Loop::lead_in_pool(std::unique_lock<std::mutex>& lock) {
 }
 
 /// As above. False: the deadline passed.
-bool Loop::lead_waiting(Waiter& waiter, Clock::time_point deadline, std::unique_lock<std::mutex>& lock) {
+bool Loop::lead_waiting(Waiter& waiter, Clock::time_point deadline, std::unique_lock<Mutex>& lock) {
   waiter.leading = true;
   bool in_time = true, leave = false;
   lock.unlock();
@@ -218,12 +225,8 @@ bool Loop::wait(FutureCore& future, Clock::time_point deadline) {
     waiter.next_leader = false;
     leadership_.wait(waiter);
     if (!leadership_.taken()) ensure_poller_locked();
-    if (deadline == Clock::time_point::max()) {
-      waiter.wake.wait(lock, [&] { return waiter.done.load(std::memory_order_relaxed) || waiter.next_leader; });
-    } else {
-      in_time = waiter.wake.wait_until(
-          lock, deadline, [&] { return waiter.done.load(std::memory_order_relaxed) || waiter.next_leader; });
-    }
+    in_time = waiter.wake.wait_until(lock, deadline,
+                                     [&] { return waiter.done.load(std::memory_order_relaxed) || waiter.next_leader; });
     leadership_.leave(waiter);
   }
   // The turn was this one's, which has no use for it, for its time is up or another thread has completed its future:

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <functional>
 #include <list>
@@ -14,6 +13,7 @@
 #include "tendril/rpc/executor.h"
 #include "tendril/rpc/threads/held_sends.h"
 #include "tendril/rpc/threads/leadership.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/polling.h"
 #include "tendril/rpc/threads/reactor.h"
 #include "tendril/rpc/threads/slots.h"
@@ -50,7 +50,6 @@ class Loop final : public Executor {
   void start();  ///< the first pool thread, so that there is always one to lead where nobody does
 
   Reactor& reactor() noexcept { return reactor_; }
-  boost::asio::io_context& io() noexcept { return reactor_.io(); }
   /// Runs `f` on the leader's thread, as an I/O callback, soon.
   template <class F>
   void post_io(F f) {
@@ -113,13 +112,13 @@ class Loop final : public Executor {
 
   // Pool (pool.cpp). "_locked": the mutex is held.
   void work(Worker& self);
-  void run_next_job(Worker& self, std::unique_lock<std::mutex>& lock);
-  void idle(Worker& self, std::unique_lock<std::mutex>& lock);
+  void run_next_job(Worker& self, std::unique_lock<Mutex>& lock);
+  void idle(Worker& self, std::unique_lock<Mutex>& lock);
   void wake_worker_locked() { notify(worker_to_wake_locked()); }
   void ensure_poller_locked() { notify(poller_to_wake_locked()); }
-  std::condition_variable* worker_to_wake_locked();
-  std::condition_variable* poller_to_wake_locked();
-  static void notify(std::condition_variable* due) noexcept {
+  Condition* worker_to_wake_locked();
+  Condition* poller_to_wake_locked();
+  static void notify(Condition* due) noexcept {
     if (due) due->notify_one();
   }
   void stop_polling_locked(Worker& self) noexcept;
@@ -128,20 +127,20 @@ class Loop final : public Executor {
   // Its end (pool_ending.cpp).
   bool at_rest_locked() const noexcept;
   void stop_locked() noexcept;
-  void leave_pool(Worker& self, std::unique_lock<std::mutex>& lock);
-  void look_at_io(std::unique_lock<std::mutex>& lock);
-  void poll_io(std::unique_lock<std::mutex>& lock);
+  void leave_pool(Worker& self, std::unique_lock<Mutex>& lock);
+  void look_at_io(std::unique_lock<Mutex>& lock);
+  void poll_io(std::unique_lock<Mutex>& lock);
   std::vector<Running> running_locked() const;
   std::vector<Running> unended_locked() const;
 
   // Leading (loop.cpp).
-  void lead_in_pool(std::unique_lock<std::mutex>& lock);
-  bool lead_waiting(Waiter& waiter, Clock::time_point deadline, std::unique_lock<std::mutex>& lock);
+  void lead_in_pool(std::unique_lock<Mutex>& lock);
+  bool lead_waiting(Waiter& waiter, Clock::time_point deadline, std::unique_lock<Mutex>& lock);
   void run_some(Clock::time_point deadline);
   bool poll(Clock::time_point deadline);
   bool has_cores_to_poll(Clock::time_point now);
   void start_leading_locked() noexcept;
-  void stop_leading(std::unique_lock<std::mutex>& lock);
+  void stop_leading(std::unique_lock<Mutex>& lock);
   void hand_off_or_poll_locked();
 
   const LoopOptions options_;
@@ -149,7 +148,7 @@ class Loop final : public Executor {
   const int spare_cores_;   // beside two: so many jobs may compute while the leader polls
   Reactor reactor_;
   Polling polling_;  // the leader's
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
 
   // Under the mutex.
   Slots slots_;
@@ -162,7 +161,7 @@ class Loop final : public Executor {
   std::list<Worker> workers_;  // whose threads have not ended
   std::list<Worker> ended_;    // and whose have: others may be about to notify them
   std::vector<Worker*> idle_;
-  std::condition_variable rested_;  // a job has ended, or a leader stopped, while stopping
+  Condition rested_;  // a job has ended, or a leader stopped, while stopping
 
   HeldSends held_sends_{leadership_};
 };

@@ -6,6 +6,7 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/threads/loop.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/thread_state.h"
 
 namespace tendril::rpc::detail {
@@ -53,7 +54,7 @@ void Loop::post_release(std::unique_ptr<Job> job) {
 
 /// Sees to it that some pool thread looks at the queue and for a leader, once it has been notified; null: it is
 /// already.
-std::condition_variable* Loop::worker_to_wake_locked() {
+Condition* Loop::worker_to_wake_locked() {
   if (arriving_ > 0) return nullptr;  // one is on its way, and wakes the next if there is more to do
   if (!idle_.empty()) {
     Worker& worker = *idle_.back();
@@ -71,7 +72,7 @@ std::condition_variable* Loop::worker_to_wake_locked() {
 }
 
 /// Likewise, that a pool thread finds that nobody leads, or a job that nobody takes, within a poll interval or two.
-std::condition_variable* Loop::poller_to_wake_locked() {
+Condition* Loop::poller_to_wake_locked() {
   if (phase_ != Phase::running) {  // nobody looks for a leader, so nobody polls
     return slots_.can_run() ? worker_to_wake_locked() : nullptr;
   }
@@ -100,7 +101,7 @@ void Loop::spawn_locked(bool polls) {
   if (polls) has_poller_ = true;
   if (!polls) ++arriving_;
   try {
-    worker.thread = std::thread([this, &worker] { work(worker); });
+    worker.thread = Thread(options_.name, [this, &worker] { work(worker); });
     if (phase_ == Phase::stopped) {  // a job for which those that are left to themselves may wait
       worker.keeps = Ref<Executor>(this);
       worker.thread.detach();
@@ -117,7 +118,6 @@ void Loop::spawn_locked(bool polls) {
 void Loop::work(Worker& self) {
   ThreadState::current().pool = this;
   set_current(this);
-  pthread_setname_np(pthread_self(), options_.name.substr(0, 15).c_str());
   // Handlers may start processes, which inherit the mask. The thread that starts this one may have another mask.
   pthread_sigmask(SIG_SETMASK, &blocked_, nullptr);
   std::unique_lock lock(mutex_);
@@ -151,14 +151,14 @@ void Loop::work(Worker& self) {
   leave_pool(self, lock);
 }
 
-void Loop::run_next_job(Worker& self, std::unique_lock<std::mutex>& lock) {
+void Loop::run_next_job(Worker& self, std::unique_lock<Mutex>& lock) {
   Slot slot = Slot::none;
   std::unique_ptr<Job> job = slots_.take(slot);
   const std::chrono::nanoseconds likely_time = job->likely_time();
   const bool brief = likely_time < kShort;
   // What goes on with something, a backward pass say, sends at once: somebody waits for it.
   const bool more_follows = brief && job->level() < Job::kContinuation && slots_.handlers_wait();
-  std::condition_variable* due = nullptr;
+  Condition* due = nullptr;
   if ((!leadership_.taken() && phase_ == Phase::running) || slots_.can_run()) {
     due = likely_time < (slots_.can_run() ? kShort : kSoonBack) ? poller_to_wake_locked() : worker_to_wake_locked();
   } else if (slots_.has_releases()) {
@@ -200,7 +200,7 @@ void Loop::take_slot(Slot slot) {
   ThreadState::current().slot = slot;
 }
 
-void Loop::idle(Worker& self, std::unique_lock<std::mutex>& lock) {
+void Loop::idle(Worker& self, std::unique_lock<Mutex>& lock) {
   self.woken = false;
   self.stays_back = false;
   idle_.push_back(&self);
@@ -214,7 +214,7 @@ void Loop::idle(Worker& self, std::unique_lock<std::mutex>& lock) {
       begun = slots_.begun();
       continue;
     }
-    if (self.wake.wait_for(lock, kPollInterval) == std::cv_status::no_timeout) continue;
+    if (self.wake.wait_until(lock, Clock::now() + kPollInterval)) continue;
     slots_.releases_are_due();
     const bool job_waits = slots_.can_run();
     if ((job_waits && begun == slots_.begun()) || (!leadership_.taken() && epoch == leadership_.epoch()))

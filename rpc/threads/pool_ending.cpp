@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tendril/rpc/threads/loop.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/thread_state.h"
 
 namespace tendril::rpc::detail {
@@ -22,10 +23,7 @@ bool Loop::end_by(Clock::time_point deadline) {
     if (!leadership_.taken()) look_at_io(lock);  // sockets are closed also while handlers go on
     if (at_rest_locked()) {
       stop_locked();  // without letting go of the mutex: nothing can be posted in between
-    } else if (deadline == Clock::time_point::max()) {
-      // Running handlers end in their own time; nothing can end them for us.
-      rested_.wait(lock, at_rest);
-    } else if (!rested_.wait_until(lock, deadline, at_rest)) {
+    } else if (!rested_.wait_until(lock, deadline, at_rest)) {  // running handlers cannot be stopped
       return false;
     }
   }
@@ -67,7 +65,7 @@ std::vector<Loop::Running> Loop::stop() {
 }
 
 /// The last of a pool thread. One that nobody joins moves to those that have ended, and the loop may go with it.
-void Loop::leave_pool(Worker& self, std::unique_lock<std::mutex>& lock) {
+void Loop::leave_pool(Worker& self, std::unique_lock<Mutex>& lock) {
   if (self.keeps && !leadership_.taken()) look_at_io(lock);  // what its function has left there
   const Ref<Executor> kept = std::move(self.keeps);
   if (kept) {
@@ -81,14 +79,14 @@ void Loop::leave_pool(Worker& self, std::unique_lock<std::mutex>& lock) {
 }
 
 /// Nobody leads, and the end has begun.
-void Loop::look_at_io(std::unique_lock<std::mutex>& lock) {
+void Loop::look_at_io(std::unique_lock<Mutex>& lock) {
   start_leading_locked();
   stop_leading(lock);
   if (slots_.can_run()) wake_worker_locked();
 }
 
 /// This thread leads.
-void Loop::poll_io(std::unique_lock<std::mutex>& lock) {
+void Loop::poll_io(std::unique_lock<Mutex>& lock) {
   lock.unlock();
   held_sends_.flush();
   {

@@ -1,20 +1,13 @@
 #include "tendril/rpc/threads/reactor.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <boost/asio/detail/epoll_reactor.hpp>
-#include <cerrno>
-#include <chrono>
-#include <climits>
 #include <cstdio>
 #include <exception>
-#include <system_error>
 
 #include "tendril/rpc/observe/log.h"
-#include "tendril/rpc/transport/direct_calls.h"
+#include "tendril/rpc/threads/simulator.h"
 
 namespace tendril::rpc::detail {
 
@@ -28,13 +21,6 @@ struct EpollOfAsio {
 };
 template struct EpollOfAsio<&boost::asio::detail::epoll_reactor::epoll_fd_>;
 int epoll_of(boost::asio::detail::epoll_reactor& reactor);
-
-/// Rounded up: to wake up too early would be for nothing.
-int milliseconds_until(Clock::time_point deadline) {
-  if (deadline == Clock::time_point::max()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-  return static_cast<int>(std::clamp<int64_t>(left, 0, INT_MAX));
-}
 
 void say_error(const char* what) noexcept {
   std::array<char, 512> text;
@@ -52,45 +38,52 @@ void guarded(const F& f) noexcept try {
   say_error("of an unknown type");
 }
 
-UniqueFd made(int descriptor, const char* what) {
-  if (descriptor < 0) throw std::system_error(errno, std::system_category(), what);
-  return UniqueFd(descriptor);
-}
-
 }  // namespace
 
-Reactor::Reactor()
-    : epoll_(made(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
-      wakeup_(made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {
-  auto& reactor = boost::asio::use_service<boost::asio::detail::epoll_reactor>(io_);
+Reactor::Asio::Asio() {
+  auto& reactor = boost::asio::use_service<boost::asio::detail::epoll_reactor>(io);
   reactor.init_task();
-  io_descriptor_ = epoll_of(reactor);
-  add(io_descriptor_, EPOLLIN);  // level-triggered: until Asio has looked at it
-  add(wakeup_.get(), EPOLLIN | EPOLLET);
+  descriptor = epoll_of(reactor);
 }
 
-Reactor::~Reactor() = default;
+Reactor::Reactor()
+    : poller_(simulator != nullptr ? simulator->make_poller() : make_epoll()),
+      asio_(simulator != nullptr ? nullptr : std::make_unique<Asio>()) {
+  if (asio_) poller_->add(asio_->descriptor, EPOLLIN);  // level-triggered: reported until Asio has handled it
+}
 
-void Reactor::add(int descriptor, uint32_t events) {
-  epoll_event event{};
-  event.events = events;
-  event.data.fd = descriptor;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
-    throw std::system_error(errno, std::system_category(), "epoll_ctl");
+/// The dropped functions may own other timers, or may still use the reactor.
+Reactor::~Reactor() {
+  while (!timers_.empty()) timers_.begin()->cancel();
+  for (const auto& watched : std::exchange(watches_, {}))
+    if (watched) watched->reactor_ends();
+  while (!posted_.empty() || !taken_.empty()) {
+    std::exchange(posted_, {}).clear();
+    std::exchange(taken_, {}).clear();
   }
 }
 
-void Reactor::change(int descriptor, uint32_t more_events) noexcept {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP | EPOLLET | more_events;
-  event.data.fd = descriptor;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, descriptor, &event);
+void Timer::call_at(Clock::time_point when, std::function<void()> f) {
+  cancel();
+  due_ = when;
+  call_ = std::move(f);
+  reactor_.next_timer_ = std::min(reactor_.next_timer_, when);
+  const std::lock_guard lock(reactor_.timers_mutex_);
+  reactor_.timers_.insert(*this);
+}
+
+void Timer::cancel() noexcept {
+  std::function<void()> ended;  // may destroy this
+  const std::lock_guard lock(reactor_.timers_mutex_);
+  if (!is_linked()) return;
+  reactor_.timers_.erase(reactor_.timers_.iterator_to(*this));
+  ended.swap(call_);
 }
 
 void Reactor::watch(int descriptor, std::shared_ptr<Watched> watched) {
   const auto index = static_cast<std::size_t>(descriptor);
   if (index >= watches_.size()) watches_.resize(index + 1);
-  if (!watches_[index]) add(descriptor, EPOLLIN | EPOLLRDHUP | EPOLLET);
+  if (!watches_[index]) poller_->add(descriptor, kWatched);
   watches_[index] = std::move(watched);
 }
 
@@ -98,7 +91,7 @@ void Reactor::unwatch(int descriptor) noexcept {
   const std::shared_ptr<Watched> gone = watched(descriptor);
   if (!gone) return;
   watches_[static_cast<std::size_t>(descriptor)].reset();
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
+  poller_->remove(descriptor);
   // The number may be another descriptor's soon.
   for (std::size_t i = next_event_; i < num_events_; ++i) {
     if (events_[i].data.fd == descriptor) events_[i].data.fd = -1;
@@ -121,24 +114,21 @@ void Reactor::interrupt() noexcept {
 }
 
 void Reactor::wake() noexcept {
-  if (!sleeping_.exchange(false)) return;
-  const uint64_t one = 1;
-  (void)!::write(wakeup_.get(), &one, sizeof one);  // it cannot fail before it has been written 2^64 times
+  if (sleeping_.exchange(false)) poller_->wake();
 }
 
 bool Reactor::run_one(Clock::time_point deadline) {
   while (!run_next()) {
     if (interrupted_.load(std::memory_order_relaxed)) return false;
-    const int timeout = milliseconds_until(deadline);
-    look(timeout);
-    if (!has_more() && (timeout == 0 || Clock::now() >= deadline)) return false;
+    look(deadline);
+    if (!has_more() && deadline != Clock::time_point::max() && Clock::now() >= deadline) return false;
   }
   return true;
 }
 
 bool Reactor::poll_one() {
   if (read_again() || run_next()) return true;
-  look(0);
+  look(Clock::time_point::min());
   return run_next();
 }
 
@@ -163,20 +153,35 @@ bool Reactor::run_next() {
       taken_.clear();
       next_taken_ = 0;
     }
-    io_due_ = true;  // it may be what uses Asio
     guarded([&] { posted->run(); });
     return true;
   }
+  if (next_timer_ <= now_ && run_timer()) return true;
   if (io_due_ && io_handlers_ < kMostIoHandlers) {  // then links come first: strangers may keep Asio busy
     ++io_handlers_;
-    guarded([&] { io_due_ = io_.poll_one() > 0; });
+    guarded([&] { io_due_ = asio_->io.poll_one() > 0; });
     return io_due_;
   }
   return false;
 }
 
+/// Runs the first timer that is due. Returns false if there is none.
+bool Reactor::run_timer() {
+  std::function<void()> call;
+  {
+    const std::lock_guard lock(timers_mutex_);
+    next_timer_ = timers_.empty() ? Clock::time_point::max() : timers_.begin()->due_;
+    if (next_timer_ > now_) return false;
+    Timer& timer = *timers_.begin();
+    timers_.erase(timers_.begin());
+    call.swap(timer.call_);
+  }
+  guarded([&] { call(); });
+  return true;
+}
+
 bool Reactor::handle(const epoll_event& event) {
-  if (event.data.fd == io_descriptor_) {
+  if (asio_ && event.data.fd == asio_->descriptor) {
     io_due_ = true;
     return false;
   }
@@ -192,17 +197,23 @@ bool Reactor::tell(Watched& watched, uint32_t events) noexcept try { return watc
   return true;
 }
 
-void Reactor::look(int timeout_ms) {
+/// Waits until `deadline` or until the next timer is due, whichever comes first. Does not wait if there is already
+/// something to do.
+void Reactor::look(Clock::time_point deadline) {
   io_handlers_ = 0;
-  if (io_due_) timeout_ms = 0;
-  if (timeout_ms != 0) {
+  deadline = io_due_ ? Clock::time_point::min() : std::min(deadline, next_timer_);
+  if (deadline != Clock::time_point::min()) {
     sleeping_.store(true);
-    if (has_posted_.load() || interrupted_.load()) timeout_ms = 0;
+    if (has_posted_.load() || interrupted_.load()) deadline = Clock::time_point::min();
   }
-  const int count = direct::epoll_wait(epoll_.get(), events_.data(), kMaxEvents, timeout_ms);
-  sleeping_.store(false, std::memory_order_relaxed);
   next_event_ = 0;
-  num_events_ = static_cast<std::size_t>(std::max(count, 0));  // EINTR: nothing
+  num_events_ = static_cast<std::size_t>(poller_->wait(events_, deadline));
+  sleeping_.store(false, std::memory_order_relaxed);
+  // One event may be reading a mebibyte; a clock reading is cheap beside several.
+  if (next_timer_ != Clock::time_point::max() && (num_events_ != 1 || ++looks_ >= kLooksPerClock)) {
+    now_ = Clock::now();
+    looks_ = 0;
+  }
   if (has_posted_.load(std::memory_order_relaxed)) {
     const std::lock_guard lock(mutex_);
     taken_.swap(posted_);

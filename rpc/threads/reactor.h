@@ -1,24 +1,23 @@
 #pragma once
 
-#include <sys/epoll.h>
-
 #include <array>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "tendril/rpc/call_context.h"
-#include "tendril/rpc/transport/unique_fd.h"
+#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/threads/poller.h"
+#include "tendril/rpc/threads/short_mutex.h"
+#include "tendril/rpc/threads/timer.h"
 
 namespace tendril::rpc::detail {
 
-/// What a loop's leader waits for: the sockets of links, which are watched by an epoll descriptor of our own, so that
-/// nothing stands in a message's way; functions that other threads have posted; and an Asio io_context, for timers and
-/// for accepting and making connections.
+/// The event sources of a loop's leader: the streams of links, which a Poller watches, so that nothing delays a
+/// message; functions that other threads have posted; timers; and an Asio io_context, for accepting connections.
 ///
 /// One thread at a time runs it, the leader, and so what it calls: `run_one`, `poll_one`, `watch` and all below it.
 /// `post` and `interrupt` are for any thread.
@@ -31,17 +30,21 @@ class Reactor {
     virtual bool ready(uint32_t events) = 0;
     /// `ready` has thrown this error; the connection cannot be used any more.
     virtual void failed(std::exception_ptr error) noexcept = 0;
+    /// The reactor is destroyed while it still watches this object.
+    virtual void reactor_ends() noexcept {}
 
    protected:
     ~Watched() = default;
   };
 
   Reactor();
-  ~Reactor();
+  virtual ~Reactor();
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  /// Runs `f` on the leader's thread, soon: when there is a leader.
+  /// Runs `f` soon on the leader's thread, once there is a leader. Virtual, because the simulation calls it from
+  /// another library.
+  virtual void post_function(std::function<void()> f) { post(std::move(f)); }
   template <class F>
   void post(F f) {
     struct Callable final : Posted {
@@ -66,14 +69,14 @@ class Reactor {
   /// Says when `descriptor` can be read, or has ended; at once, if it can now. Throws std::system_error.
   void watch(int descriptor, std::shared_ptr<Watched> watched);
   /// Also, until it has happened, when it can be written.
-  void watch_writing(int descriptor) noexcept { change(descriptor, EPOLLOUT); }
-  void stop_watching_writing(int descriptor) noexcept { change(descriptor, 0); }
+  void watch_writing(int descriptor) noexcept { poller_->change(descriptor, kWatched | EPOLLOUT); }
+  void stop_watching_writing(int descriptor) noexcept { poller_->change(descriptor, kWatched); }
   void unwatch(int descriptor) noexcept;
 
-  /// Asio's objects are made with it, and used on the leader's thread alone. Who uses them from a `Watched` says so:
-  /// what they complete at once is not noticed otherwise.
-  boost::asio::io_context& io() noexcept { return io_; }
-  void io_used() noexcept { io_due_ = true; }
+  /// For acceptors, on the leader's thread alone. `io_used` must follow every use: what completes at once is not
+  /// noticed otherwise.
+  boost::asio::io_context& io() noexcept { return asio_->io; }
+  void io_used() noexcept { io_due_ = asio_ != nullptr; }
 
  private:
   struct Posted {
@@ -86,27 +89,35 @@ class Reactor {
     const auto index = static_cast<std::size_t>(descriptor);
     return index < watches_.size() ? watches_[index] : nullptr;
   }
+  friend class Timer;
   bool run_next();
-  bool has_more() const noexcept { return next_event_ < num_events_ || next_taken_ < taken_.size() || io_due_; }
-  void look(int timeout_ms);
+  bool run_timer();
+  bool has_more() const noexcept {
+    return next_event_ < num_events_ || next_taken_ < taken_.size() || io_due_ || next_timer_ <= now_;
+  }
+  void look(Clock::time_point deadline);
   bool handle(const epoll_event& event);
   static bool tell(Watched& watched, uint32_t events) noexcept;
   bool read_again();
   void wake() noexcept;
-  void add(int descriptor, uint32_t events);
-  void change(int descriptor, uint32_t more_events) noexcept;
 
+  static constexpr uint32_t kWatched = EPOLLIN | EPOLLRDHUP | EPOLLET;
   static constexpr std::size_t kMaxEvents = 64;
   static constexpr int kMostReadAgain = 16;
   static constexpr int kMostIoHandlers = 64;
+  static constexpr int kLooksPerClock = 16;
 
-  const UniqueFd epoll_, wakeup_;
-  boost::asio::io_context io_{1};  // 1: never run by two threads at once
-  // Without work an io_context stops by itself.
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
-  int io_descriptor_ = -1;  // readable when Asio has something to do
+  const std::unique_ptr<Poller> poller_;
+  struct Asio {
+    Asio();
+    boost::asio::io_context io{1};  // 1: never run by two threads at once
+    // Without work an io_context stops by itself.
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{io.get_executor()};
+    int descriptor = -1;  // readable when it has something to do
+  };
+  const std::unique_ptr<Asio> asio_;  // null in a simulation
 
-  std::mutex mutex_;  // of posted_ alone
+  Mutex mutex_;  // guards posted_ only
   std::vector<std::unique_ptr<Posted>> posted_;
   std::atomic<bool> has_posted_{false}, interrupted_{false};
   std::atomic<bool> sleeping_{false};  // whoever posts or interrupts wakes the leader, and resets it
@@ -117,10 +128,16 @@ class Reactor {
   std::size_t next_event_ = 0, num_events_ = 0;
   std::vector<std::unique_ptr<Posted>> taken_;  // likewise
   std::size_t next_taken_ = 0;
-  bool io_due_ = false;  // Asio may have something to do
-  int io_handlers_ = 0;  // run since the last `look`
-  int last_read_ = -1;   // the descriptor of which something was read last
-  int read_again_ = 0;   // in a row
+  bool io_due_ = false;                                      // Asio may have something to do
+  int io_handlers_ = 0;                                      // run since the last `look`
+  int last_read_ = -1;                                       // the descriptor that was read last
+  int read_again_ = 0;                                       // in a row
+  Clock::time_point next_timer_ = Clock::time_point::max();  // no timer is due earlier
+  Clock::time_point now_{};                                  // the last clock reading for timers
+  int looks_ = 0;                                            // calls of `look` since that reading
+
+  ShortMutex timers_mutex_;
+  boost::intrusive::multiset<Timer> timers_;  // ordered by due time
 };
 
 }  // namespace tendril::rpc::detail

@@ -2,12 +2,12 @@
 
 #include <atomic>
 #include <boost/intrusive/list.hpp>
-#include <condition_variable>
 #include <ctime>
-#include <thread>
 
 #include "tendril/rpc/call/future_core.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/processor_use.h"
+#include "tendril/rpc/threads/thread.h"
 #include "tendril/rpc/threads/thread_state.h"
 
 namespace tendril::rpc::detail {
@@ -26,7 +26,7 @@ class Waiter final : public FutureCallback, public WaiterHook {
   bool leading = false;
   bool next_leader = false;     ///< leadership was handed to it
   bool left_to_others = false;  ///< it stopped leading because there is work for the pool
-  std::condition_variable wake;
+  Condition wake;
 
  private:
   Loop& loop_;
@@ -34,8 +34,8 @@ class Waiter final : public FutureCallback, public WaiterHook {
 
 /// A pool thread.
 struct Worker {
-  std::thread thread;
-  std::condition_variable wake;
+  Thread thread;
+  Condition wake;
   bool woken = false;       ///< there may be something to do
   bool polls = false;       ///< it looks every poll interval whether nobody leads
   bool stays_back = false;  ///< it has just handed leadership to a waiter

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <boost/asio/steady_timer.hpp>
 #include <cstring>
 #include <deque>
 #include <random>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/threads/loop.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/wire/wire.h"
 
 namespace tendril::rpc {
@@ -113,11 +113,12 @@ class MemoryLink final : public Link, public std::enable_shared_from_this<Memory
  private:
   void take(Message message, std::size_t bytes, std::chrono::microseconds delay) {
     if (delay.count() > 0) {
-      auto timer = std::make_shared<boost::asio::steady_timer>(loop_->io(), delay);
+      auto timer = std::make_shared<Timer>(loop_->reactor());
       auto held = std::make_shared<Message>(std::move(message));
-      timer->async_wait([weak = weak_from_this(), timer, held, bytes](const boost::system::error_code& error) {
-        const auto self = weak.lock();
-        if (self && !error) self->take(std::move(*held), bytes, {});
+      loop_->post_io([weak = weak_from_this(), timer, held, bytes, when = Clock::now() + delay] {
+        timer->call_at(when, [weak, timer, held, bytes] {
+          if (const auto self = weak.lock()) self->take(std::move(*held), bytes, {});
+        });
       });
       return;
     }
@@ -175,7 +176,7 @@ class MemoryLink final : public Link, public std::enable_shared_from_this<Memory
   std::weak_ptr<MemoryLink> other_;
   std::atomic<uint64_t> bytes_sent_{0}, bytes_received_{0};
 
-  mutable std::mutex mutex_;
+  mutable detail::Mutex mutex_;
   std::shared_ptr<LinkEvents> events_;  // from start until `closed` was reported
   std::deque<Message> inbox_;
   std::exception_ptr reason_;  // set: ended

@@ -5,12 +5,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "tendril/rpc/agent.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/transport/link.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/worker.h"
@@ -63,7 +63,7 @@ class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
   MemoryNetwork() = default;
   MessageFate fate(WorkerId from, WorkerId to, const Message& message);
 
-  mutable std::mutex mutex_;
+  mutable detail::Mutex mutex_;
   NetworkRule rule_;
   uint64_t messages_ = 0;
   std::map<std::pair<WorkerId, WorkerId>, uint64_t> link_messages_;

@@ -2,7 +2,6 @@
 // connections.
 #include "tendril/rpc/transport/socket_link.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <array>
@@ -10,8 +9,6 @@
 #include <system_error>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/transport/direct_calls.h"
-#include "tendril/rpc/transport/sockets.h"
 #include "tendril/rpc/wire/byte_order.h"
 
 namespace tendril::rpc::detail {
@@ -24,11 +21,9 @@ std::exception_ptr lost(const std::string& what) {
   return std::make_exception_ptr(PeerLostError("connection lost: " + what, true));
 }
 
-std::string error_text(int error) { return std::system_category().message(error); }
-
 }  // namespace
 
-SocketLink::SocketLink(Ref<Loop> loop, StreamConnection connection, SocketLinkOptions options)
+SocketLink::SocketLink(Ref<Loop> loop, std::unique_ptr<Stream> connection, SocketLinkOptions options)
     : SocketLink(std::move(loop), options) {
   take_connection(std::move(connection));
   state_.opened(options.dialled);
@@ -39,9 +34,9 @@ SocketLink::SocketLink(Ref<Loop> loop, SocketLinkOptions options)
       options_(options),
       session_(options_.terms.session),
       state_(options_.terms),
-      grace_timer_(loop_->io()),
+      grace_timer_(loop_->reactor()),
       reader_(options_.receive_limits),
-      stall_timer_(loop_->io()),
+      stall_timer_(loop_->reactor()),
       receive_window_(options_.receive_window),
       last_received_(Clock::now().time_since_epoch().count()),
       send_window_(options_.send_window),
@@ -67,9 +62,9 @@ void SocketLink::watch() {
   if (!events_ || watched_) return;
   watched_ = true;
   try {
-    loop_->reactor().watch(socket_.get(), shared_from_this());
-    if (waits_to_write_) loop_->reactor().watch_writing(socket_.get());
-    if (tls_) read_soon();  // bytes that have come may lie there, and not in the socket any more
+    loop_->reactor().watch(stream_->descriptor(), shared_from_this());
+    if (waits_to_write_) loop_->reactor().watch_writing(stream_->descriptor());
+    if (stream_->holds_bytes()) read_soon();
   } catch (const std::system_error& error) {
     watched_ = false;
     connection_lost(lost(error.what()));
@@ -77,30 +72,23 @@ void SocketLink::watch() {
 }
 
 /// The leader's, or before there is one; no writer is at work.
-void SocketLink::take_connection(StreamConnection connection) {
-  make_non_blocking(connection.socket.get());
-  transport_.store(connection.transport(), std::memory_order_relaxed);
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  const bool knows =
-      !connection.tcp && ::getsockopt(connection.socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
-  peer_process_.store(knows ? peer.pid : 0, std::memory_order_relaxed);
-  tls_ = std::move(connection.tls);
-  socket_ = std::move(connection.socket);
+void SocketLink::take_connection(std::unique_ptr<Stream> connection) {
+  transport_.store(connection->transport(), std::memory_order_relaxed);
+  peer_process_.store(connection->peer_process(), std::memory_order_relaxed);
+  stream_ = std::move(connection);
   connected_ = true;
 }
 
 /// With a writer that waits: there is nothing to wait for any more.
 void SocketLink::unwatch() {
-  if (std::exchange(watched_, false)) loop_->reactor().unwatch(socket_.get());
-  loop_->reactor().io_used();  // timers were cancelled
+  if (std::exchange(watched_, false)) loop_->reactor().unwatch(stream_->descriptor());
   if (waits_to_write_) writable_or_lost(true);
 }
 
 bool SocketLink::ready(uint32_t events) {
   const uint32_t ended = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
   if (waits_to_write_ && (events & (EPOLLOUT | ended)) != 0) {
-    loop_->reactor().stop_watching_writing(socket_.get());
+    loop_->reactor().stop_watching_writing(stream_->descriptor());
     writable_or_lost(false);
   }
   return (events & (EPOLLIN | ended)) != 0 && watched_ && read((events & ended) != 0);
@@ -123,12 +111,11 @@ bool SocketLink::read(bool until_empty) {
       vectors[count++] = {buffer.data, buffer.size};
       room += buffer.size;
     }
-    const ssize_t got = tls_ ? tls_->read(vectors.data(), static_cast<int>(count))
-                             : direct::readv(socket_.get(), vectors.data(), static_cast<int>(count));
+    const ssize_t got = stream_->read(vectors.data(), static_cast<int>(count));
     if (got < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-      connection_lost(lost(tls_ && (errno == EPROTO || errno == EACCES) ? tls_->error() : error_text(errno)));
+      connection_lost(lost(stream_->describe(errno)));
       return true;
     }
     if (got == 0) {
@@ -138,7 +125,7 @@ bool SocketLink::read(bool until_empty) {
     const auto bytes = static_cast<std::size_t>(got);
     total += bytes;
     if (!deliver(bytes)) return true;
-    if (bytes < room && !until_empty && !tls_) break;
+    if (bytes < room && !until_empty && !stream_->holds_bytes()) break;
     if (total >= kReadBudget) {
       read_soon();
       break;
@@ -182,7 +169,7 @@ bool SocketLink::deliver(std::size_t bytes) {
           note_answered();
           break;
         default:
-          loop_->reactor().io_used();  // joining, leaving and what else has timers
+          break;
       }
       events->received(*this, std::move(message), now);
     }
@@ -235,16 +222,13 @@ void SocketLink::request_started(uint64_t cost) noexcept try {
 
 /// Who has begun a message must go on with it: its memory is taken. Ends the connection after one to two timeouts.
 void SocketLink::watch_for_stall() {
-  if (reader_.idle() || watching_ || options_.stall_timeout.count() == 0 || !events_) return;
-  watching_ = true;
+  if (reader_.idle() || stall_timer_.is_set() || options_.stall_timeout.count() == 0 || !events_) return;
   watched_bytes_ = bytes_received_.load(std::memory_order_relaxed);
-  stall_timer_.expires_after(options_.stall_timeout);
-  stall_timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
-    self->watching_ = false;
-    if (error || !self->events_ || self->reader_.idle()) return;
+  stall_timer_.call_after(options_.stall_timeout, [self = shared_from_this()] {
+    if (!self->events_ || self->reader_.idle()) return;
     // If this process was the one that stood still, something is there to be read.
-    char peeked = 0;
-    const bool more = ::recv(self->socket_.get(), &peeked, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+    std::byte peeked{};
+    const bool more = self->stream_->peek(peeked) >= 0;
     if (more || self->bytes_received_.load(std::memory_order_relaxed) != self->watched_bytes_) {
       return self->watch_for_stall();
     }
@@ -274,7 +258,7 @@ void SocketLink::finish(std::exception_ptr reason) {
     }
     waiters.swap(waiters_);
   }
-  if (socket_) ::shutdown(socket_.get(), SHUT_RDWR);
+  if (stream_) stream_->end();
   stall_timer_.cancel();
   grace_timer_.cancel();
   unwatch();

@@ -3,7 +3,6 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <boost/asio/steady_timer.hpp>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -19,7 +18,7 @@
 #include "tendril/rpc/transport/link.h"
 #include "tendril/rpc/transport/outgoing.h"
 #include "tendril/rpc/transport/sent_frames.h"
-#include "tendril/rpc/transport/stream_connection.h"
+#include "tendril/rpc/transport/stream.h"
 #include "tendril/rpc/transport/waiting_requests.h"
 #include "tendril/rpc/wire/wire.h"
 
@@ -35,17 +34,17 @@ struct SocketLinkOptions {
   bool dialled = false;               ///< this side has made the first one
 };
 
-/// A link over connected stream sockets, one after the other: when a connection is lost, frames that the peer has not
-/// received are kept, and leave over the next one (sent_frames.h). The loop's reactor says when the socket can be read
-/// or written; where the connection is under TLS a TlsStream moves the bytes. What is sent may wait for a moment for
-/// what follows it (held_sends.h).
+/// A link over connected streams, one after the other: when a connection is lost, frames that the peer has not
+/// received are kept and sent over the next one (sent_frames.h). The loop's reactor reports when the stream is
+/// readable or writable. A message may be held for a moment, so that it is sent together with the next ones
+/// (held_sends.h).
 class SocketLink final : public Link,
                          public Reactor::Watched,
                          public HeldSends::Sender,
                          public std::enable_shared_from_this<SocketLink> {
  public:
   /// After the handshake.
-  SocketLink(Ref<Loop> loop, StreamConnection connection, SocketLinkOptions options);
+  SocketLink(Ref<Loop> loop, std::unique_ptr<Stream> connection, SocketLinkOptions options);
   /// Without a connection: asks for one (LinkEvents::disconnected) when there is something to send.
   SocketLink(Ref<Loop> loop, SocketLinkOptions options);
   ~SocketLink() override = default;
@@ -78,7 +77,7 @@ class SocketLink final : public Link,
   uint64_t frames_received() const noexcept { return received_.count(); }
   uint64_t frames_known_received() const;  ///< by the peer: what it said last
   /// Goes on over another connection, whose other side has received so many frames. After `disconnect`.
-  void resume(StreamConnection connection, uint64_t received_by_peer);
+  void resume(std::unique_ptr<Stream> connection, uint64_t received_by_peer);
 
  private:
   using Waiters = std::unordered_map<uint64_t, Ref<FutureState<void>>>;
@@ -100,7 +99,7 @@ class SocketLink final : public Link,
   void wait_for_connection(std::exception_ptr reason);
   void connection_wanted();
   void finish(std::exception_ptr reason);
-  void take_connection(StreamConnection connection);
+  void take_connection(std::unique_ptr<Stream> connection);
 
   // Writing: by the one thread that set `writing_`.
   /// About: a cancelled call may have been answered as well.
@@ -132,8 +131,7 @@ class SocketLink final : public Link,
 
   const Ref<Loop> loop_;
   const SocketLinkOptions options_;
-  UniqueFd socket_;                              // changes with no writer at work
-  std::unique_ptr<TlsStream> tls_;               // over it; changes likewise
+  std::unique_ptr<Stream> stream_;               // changes only while no thread writes
   std::atomic<const char*> transport_{nullptr};  // null: there never was a connection
 
   std::atomic<int> peer_process_{0};
@@ -141,13 +139,12 @@ class SocketLink final : public Link,
 
   ConnectionState state_;  // the leader's
   bool started_ = false;   // the leader's
-  boost::asio::steady_timer grace_timer_;
+  Timer grace_timer_;
   FrameReader reader_;
   std::shared_ptr<LinkEvents> events_;  // until `closed` was reported
-  bool watched_ = false;                // the socket is read when there is something
-  bool waits_to_write_ = false;         // the leader's: for the writer, until the socket takes more
-  boost::asio::steady_timer stall_timer_;
-  bool watching_ = false;  // stall_timer_ runs
+  bool watched_ = false;                // the reactor watches the stream
+  bool waits_to_write_ = false;         // the leader's: the writer waits until the stream is writable
+  Timer stall_timer_;
   uint64_t watched_bytes_ = 0;
   ReceiveWindow receive_window_;
   std::atomic<uint64_t> bytes_received_{0}, bytes_sent_{0};
@@ -169,7 +166,7 @@ class SocketLink final : public Link,
   bool held_ = false;                        // the queue is written a little later (held_sends.h)
   Clock::time_point last_request_{};         // while several are not answered
   std::atomic<int64_t> unanswered_{0};       // requests sent, about
-  bool writing_ = false;                     // some thread writes, or the leader will when the socket takes more
+  bool writing_ = false;                     // a thread writes, or the leader will once the stream is writable
   bool connected_ = true;                    // bytes can be written
   bool asks_ = false;                        // there never was a connection, and one has been asked for
   bool closed_ = false;                      // no message is taken any more

@@ -1,12 +1,9 @@
 // What happens between two connections: what session/connection_state.h decides is done here.
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/transport/socket_link.h"
-#include "tendril/rpc/transport/sockets.h"
 #include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
@@ -46,14 +43,12 @@ bool SocketLink::replace_connection(Clock::time_point ends, std::exception_ptr r
 /// Waits for another connection until the grace timer expires; then ends the link with `reason`.
 void SocketLink::wait_for_connection(std::exception_ptr reason) {
   reader_ = FrameReader(options_.receive_limits);  // half a frame comes again as a whole
-  ::shutdown(socket_.get(), SHUT_RDWR);
+  stream_->end();
   stall_timer_.cancel();
   unwatch();
-  grace_timer_.expires_at(state_.grace_ends());
-  grace_timer_.async_wait(
-      [self = shared_from_this(), connection = state_.connection(), reason](const boost::system::error_code& error) {
-        if (!error && self->state_.grace_over(connection)) self->finish(reason);
-      });
+  grace_timer_.call_at(state_.grace_ends(), [self = shared_from_this(), connection = state_.connection(), reason] {
+    if (self->state_.grace_over(connection)) self->finish(reason);
+  });
   const std::shared_ptr<LinkEvents> events = events_;  // a copy: it may close the link
   events->disconnected(*this);
 }
@@ -98,14 +93,15 @@ void SocketLink::count_queue_locked() noexcept {
   for (const Frame& frame : queue_) queued_.add(frame);
 }
 
-void SocketLink::resume(StreamConnection connection, uint64_t received_by_peer) {
+void SocketLink::resume(std::unique_ptr<Stream> connection, uint64_t received_by_peer) {
   if (!events_) return;
   FrameList done;  // ends without the lock
   std::vector<uint64_t> not_sent;
   std::unique_lock lock(mutex_);
   if (writing_) {  // it is about to notice that its socket is shut down
-    return loop_->post_io([self = shared_from_this(), held = std::make_shared<StreamConnection>(std::move(connection)),
-                           received_by_peer, resumption = state_.resumption()] {
+    return loop_->post_io([self = shared_from_this(),
+                           held = std::make_shared<std::unique_ptr<Stream>>(std::move(connection)), received_by_peer,
+                           resumption = state_.resumption()] {
       if (resumption == self->state_.resumption()) self->resume(std::move(*held), received_by_peer);
     });
   }

@@ -1,5 +1,4 @@
-// Writing: what waits for room, the queue, and the socket.
-#include <sys/socket.h>
+// Writing: requests that wait for room, the queue, and the stream.
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/threads/thread_state.h"
-#include "tendril/rpc/transport/direct_calls.h"
 #include "tendril/rpc/transport/socket_link.h"
 
 namespace tendril::rpc::detail {
@@ -286,7 +284,7 @@ void SocketLink::write(std::unique_lock<ShortMutex>& lock) {
       self->waits_to_write_ = true;
       if (!self->started_) return;
       if (!self->watched_) return self->writable_or_lost(true);
-      self->loop_->reactor().watch_writing(self->socket_.get());
+      self->loop_->reactor().watch_writing(self->stream_->descriptor());
     });
     return;  // writing_ stays set until then
   }
@@ -327,11 +325,7 @@ ssize_t SocketLink::send_now(std::span<const ConstBuffer> buffers) noexcept {
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     vectors[i] = {const_cast<void*>(buffers[i].data), buffers[i].size};
   }
-  msghdr header{};
-  header.msg_iov = vectors.data();
-  header.msg_iovlen = buffers.size();
-  const ssize_t sent = tls_ ? tls_->write(vectors.data(), static_cast<int>(buffers.size()))
-                            : direct::sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t sent = stream_->write(vectors.data(), static_cast<int>(buffers.size()));
   if (sent < 0) {
     if (errno == EINTR) return 0;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return -1;
@@ -358,7 +352,7 @@ void SocketLink::write_failed(int error) noexcept {
   loop_->post_io([self = shared_from_this(), reason] {
     if (!self->watched_) return self->connection_lost(reason);
     const std::lock_guard lock(self->mutex_);
-    if (!self->connected_) ::shutdown(self->socket_.get(), SHUT_RDWR);  // else this is another connection
+    if (!self->connected_) self->stream_->end();  // else this is another connection
   });
 }
 

@@ -56,12 +56,6 @@ void make_non_blocking(int socket) {
   }
 }
 
-bool peer_is_same_user(int socket) noexcept {
-  ucred credentials{};
-  socklen_t size = sizeof credentials;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 && credentials.uid == ::geteuid();
-}
-
 boost::asio::ip::address address_of(const std::string& host, const std::string& what) {
   boost::system::error_code error;
   auto address = boost::asio::ip::make_address(host, error);

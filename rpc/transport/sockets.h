@@ -19,8 +19,6 @@ UniqueFd accept_connection(int listening, sockaddr* from = nullptr, socklen_t* s
 void tune_socket(int socket, bool tcp) noexcept;
 /// Throws std::system_error.
 void make_non_blocking(int socket);
-/// True if the process at the other end of a Unix-domain socket has this process's user id.
-bool peer_is_same_user(int socket) noexcept;
 /// The address of a name or number: of several the first that a TCP socket can have, loopback for "localhost". Blocks
 /// for as long as the system's resolver takes. Throws UsageError, which `what` begins.
 boost::asio::ip::address address_of(const std::string& host, const std::string& what);

@@ -4,8 +4,6 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -58,9 +56,8 @@ constexpr const char* kRefusedThere = "the other side refused this worker's cert
 
 }  // namespace
 
-/// OpenSSL's own would raise SIGPIPE, and does not count.
 struct TlsStream::Transfer {
-  int socket;
+  std::unique_ptr<Stream> below;
   Side side;
   bool established = false, at_end = false;
   int error = 0;
@@ -72,7 +69,7 @@ struct TlsStream::Transfer {
     BIO_clear_retry_flags(bio);
     ssize_t n = self.received > 0 ? 1 : self.look_at_first_byte();
     if (self.plain_first) return -1;
-    if (n > 0) n = self.receive(to, static_cast<std::size_t>(size), MSG_DONTWAIT);
+    if (n > 0) n = self.receive(to, static_cast<std::size_t>(size));
     if (n == 0) self.at_end = true;
     if (n < 0) self.note(bio, BIO_FLAGS_READ);
     if (n > 0 && !self.established) {
@@ -88,7 +85,8 @@ struct TlsStream::Transfer {
     auto& self = *static_cast<Transfer*>(BIO_get_data(bio));
     BIO_clear_retry_flags(bio);
     ssize_t n = 0;
-    do n = ::send(self.socket, from, static_cast<std::size_t>(size), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const iovec all{const_cast<char*>(from), static_cast<std::size_t>(size)};
+    do n = self.below->write(&all, 1);
     while (n < 0 && errno == EINTR);
     if (n < 0) self.note(bio, BIO_FLAGS_WRITE);
     return static_cast<int>(n);
@@ -103,17 +101,21 @@ struct TlsStream::Transfer {
     }
   }
 
-  ssize_t receive(char* to, std::size_t size, int flags) const {
+  ssize_t receive(char* to, std::size_t size) const {
+    const iovec all{to, size};
     ssize_t n = 0;
-    do n = ::recv(socket, to, size, flags);
+    do n = below->read(&all, 1);
     while (n < 0 && errno == EINTR);
     return n;
   }
 
   /// Before OpenSSL sees it, which would answer with an alert that a worker without TLS does not understand.
   ssize_t look_at_first_byte() {
-    char first = 0;
-    const ssize_t n = receive(&first, 1, MSG_PEEK | MSG_DONTWAIT);
+    std::byte byte{};
+    ssize_t n = 0;
+    do n = below->peek(byte);
+    while (n < 0 && errno == EINTR);
+    const auto first = static_cast<char>(byte);
     const bool tls = first == kFirstOfHandshake || (first == kFirstOfAlert && side == Side::dialler);
     if (n == 1 && !tls) plain_first = first;
     return n;
@@ -133,8 +135,9 @@ struct TlsStream::Transfer {
   }
 };
 
-TlsStream::TlsStream(const TlsCredentials& credentials, int socket, Side side, uint64_t bytes_per_key)
-    : transfer_(std::make_unique<Transfer>(Transfer{.socket = socket, .side = side})),
+TlsStream::TlsStream(const TlsCredentials& credentials, std::unique_ptr<Stream> below, Side side,
+                     uint64_t bytes_per_key)
+    : transfer_(std::make_unique<Transfer>(Transfer{.below = std::move(below), .side = side})),
       bytes_per_key_(bytes_per_key),
       // native_handle is not const: OpenSSL counts references there, under locks of its own.
       ssl_(SSL_new(const_cast<TlsContext&>(credentials.context()).context.native_handle()), &SSL_free) {
@@ -149,6 +152,15 @@ TlsStream::TlsStream(const TlsCredentials& credentials, int socket, Side side, u
 TlsStream::~TlsStream() = default;
 
 bool TlsStream::other_side_is_plain() const noexcept { return transfer_->plain_first.has_value(); }
+std::unique_ptr<Stream> TlsStream::give_back() noexcept { return std::move(transfer_->below); }
+
+ssize_t TlsStream::peek(std::byte& first) noexcept { return transfer_->below->peek(first); }
+bool TlsStream::takes_bytes() noexcept { return transfer_->below->takes_bytes(); }
+void TlsStream::end_writing() noexcept { transfer_->below->end_writing(); }
+void TlsStream::end() noexcept { transfer_->below->end(); }
+int TlsStream::connection_error() noexcept { return transfer_->below->connection_error(); }
+int TlsStream::descriptor() const noexcept { return transfer_->below->descriptor(); }
+std::optional<Stream::Ends> TlsStream::ends() const { return transfer_->below->ends(); }
 
 TlsStream::Progress TlsStream::handshake() {
   ERR_clear_error();
@@ -213,13 +225,13 @@ ssize_t TlsStream::failed_locked(int result) noexcept {
 /// A new key for what is written, when the socket has room for the message that says so: where that is left half
 /// written, OpenSSL has the reader finish it, which then waits for the socket with bytes at hand.
 void TlsStream::renew_key_locked() noexcept {
-  pollfd room{transfer_->socket, POLLOUT, 0};
-  if (::poll(&room, 1, 0) != 1 || SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) return;
+  if (!transfer_->below->takes_bytes() || SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) return;
   written_ = 0;
   SSL_do_handshake(ssl_.get());  // the write that follows reports what has gone wrong
 }
 
-std::string TlsStream::error() const {
+std::string TlsStream::describe(int error) const {
+  if (error != EPROTO && error != EACCES) return Stream::describe(error);
   const std::lock_guard lock(mutex_);
   return error_;
 }

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-#include <sys/uio.h>
-
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -10,27 +7,26 @@
 #include <vector>
 
 #include "tendril/rpc/tls_credentials.h"
+#include "tendril/rpc/transport/stream.h"
 
 struct ssl_st;
 
 namespace tendril::rpc::detail {
 
-/// Mutual TLS 1.3 over a connected socket. Never blocks. After the handshake one thread may read while another writes.
+/// Mutual TLS 1.3 over another stream, which it owns.
 ///
-/// Not asio::ssl::stream: that may be used by one thread at a time, and moves bytes by composed operations where a link
-/// does so by system calls of its own (socket_link.h). `read` and `write` here stand in for readv and sendmsg there.
-class TlsStream {
+/// asio::ssl::stream is not used: only one thread at a time may use it, and it moves bytes by composed operations,
+/// whereas a link makes the system calls itself (socket_link.h).
+class TlsStream final : public Stream {
  public:
   enum class Side { dialler, acceptor };
 
   /// Of each direction, after so many bytes the key is replaced: RFC 8446, 5.5 gives AES-GCM some 380 GB.
   static constexpr uint64_t kBytesPerKey = uint64_t{64} << 30;
 
-  /// The socket stays the caller's, and outlives this.
-  TlsStream(const TlsCredentials& credentials, int socket, Side side, uint64_t bytes_per_key = kBytesPerKey);
-  ~TlsStream();
-  TlsStream(const TlsStream&) = delete;
-  TlsStream& operator=(const TlsStream&) = delete;
+  TlsStream(const TlsCredentials& credentials, std::unique_ptr<Stream> below, Side side,
+            uint64_t bytes_per_key = kBytesPerKey);
+  ~TlsStream() override;
 
   enum class Progress { done, wait_to_read, wait_to_write, closed };
   /// Goes on with the handshake. Once it is done the other side's certificate is known to be good; the dialler's own
@@ -39,19 +35,27 @@ class TlsStream {
   Progress handshake();
   /// In the handshake the other side turned out not to speak TLS: what is said to it is said in the clear.
   bool other_side_is_plain() const noexcept;
+  std::unique_ptr<Stream> give_back() noexcept;  ///< the stream below; this object must not be used afterwards
 
-  /// As readv and sendmsg on a non-blocking socket: the number of bytes; 0 from `read`: the end; -1, and errno.
-  /// EPROTO (bytes were changed) and
-  /// EACCES (the other side refused this one's certificate): `error` says more. What `read` has not delivered may be
-  /// here rather than in the socket: read until EAGAIN before waiting for the socket. A `write` that took less than it
-  /// was given is to be given the rest again, and one that failed with EAGAIN the same, with more behind it if there is
-  /// more.
-  ssize_t read(const iovec* to, int count) noexcept;
-  ssize_t write(const iovec* from, int count) noexcept;
-  std::string error() const;  ///< what is wrong, after EPROTO and EACCES
+  /// errno may also be EPROTO (bytes were changed) or EACCES (the other side refused this side's certificate). After a
+  /// partial `write`, pass the rest again. After EAGAIN, pass the same bytes again; more bytes may follow them.
+  ssize_t read(const iovec* to, int count) noexcept override;
+  ssize_t write(const iovec* from, int count) noexcept override;
+  std::string describe(int error) const override;
+  bool holds_bytes() const noexcept override { return true; }
+  const char* transport() const noexcept override { return "tls"; }
+
+  /// Forwarded to the stream below.
+  ssize_t peek(std::byte& first) noexcept override;
+  bool takes_bytes() noexcept override;
+  void end_writing() noexcept override;
+  void end() noexcept override;
+  int connection_error() noexcept override;
+  int descriptor() const noexcept override;
+  std::optional<Ends> ends() const override;
 
  private:
-  struct Transfer;  // OpenSSL's way to the socket
+  struct Transfer;  // OpenSSL's BIO over the stream below
 
   [[noreturn]] void throw_handshake_error();
   ssize_t failed_locked(int result) noexcept;

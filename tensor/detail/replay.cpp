@@ -2,10 +2,13 @@
 
 #include <atomic>
 
+#include "tendril/tensor/detail/switched_variable.h"
+
 namespace tendril::detail {
 namespace {
 
 thread_local Recorder* of_thread = nullptr;
+const auto recorder_switched = tendril::detail::of_each_thread([]() -> auto& { return of_thread; });
 std::atomic<uint64_t> last_number = 0;
 
 }  // namespace

@@ -11,7 +11,7 @@ missing=()
 for library in $(readelf -d "$cartpole" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p'); do
   [[ $library != ld-linux* ]] || continue
   path=$(ldd "$cartpole" | awk -v name="$library" '$1 == name { print $3 }')  # /lib may be /usr/lib
-  package=$(dpkg-query -S "*/$(basename "$(dirname "$path")")/$library" 2>/dev/null | head -n 1 | cut -d: -f1)
+  package=$(dpkg-query -S "*/$(basename "$(dirname "$path")")/$library" 2>/dev/null | head -n 1 | cut -d: -f1 || true)
   case $package in
     "") skip "$library belongs to no package here" ;;
     libc6 | libgcc-s1 | libstdc++6 | zlib1g) ;;  # of apt and dpkg themselves

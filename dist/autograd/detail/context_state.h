@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -12,6 +11,7 @@
 #include "tendril/dist/autograd/container.h"
 #include "tendril/dist/autograd/gradients.h"
 #include "tendril/dist/autograd/nodes.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::dist::autograd::detail {
 
@@ -66,7 +66,7 @@ class ContextState final : public tendril::autograd::GradientSink {
   const ContextId id_;
   const std::shared_ptr<Census> census_;
 
-  mutable std::mutex mutex_;
+  mutable rpc::detail::Mutex mutex_;
   bool released_ = false;
   bool was_stuck_ = false;
   std::vector<rpc::WorkerId> known_;
@@ -76,7 +76,7 @@ class ContextState final : public tendril::autograd::GradientSink {
   std::vector<PassId> failed_;  // the last few that did: late messages of theirs are refused
   uint64_t reports_made_ = 0;
 
-  mutable std::mutex gradients_mutex_;
+  mutable rpc::detail::Mutex gradients_mutex_;
   Gradients gradients_;
   Container::Taker taker_;
 };

@@ -4,12 +4,14 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/tensor/cuda/runtime.h"
+#include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::dist::autograd::detail {
 
 namespace {
 
 thread_local Pass* running_pass = nullptr;
+const auto running_pass_switched = tendril::detail::of_each_thread([]() -> auto& { return running_pass; });
 
 class RunningScope {
  public:
@@ -184,7 +186,7 @@ bool Pass::run_once() {
     try {
       const RunningScope scope(this);
       const auto traced = trace_.slice(rpc::detail::TraceSpan::Kind::graph);
-      std::shared_lock<std::shared_mutex> reading;
+      std::shared_lock<rpc::detail::SharedMutex> reading;
       Census& census = *context_->census();
       if (census.hogwild.load(std::memory_order_relaxed)) {
         reading = rpc::blocking([&] { return std::shared_lock(census.parameters); });

@@ -17,6 +17,7 @@
 #include "tendril/dist/autograd/pass_protocol.h"
 #include "tendril/rpc/call/inbound_call.h"
 #include "tendril/rpc/future.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::dist::autograd::detail {
 
@@ -61,7 +62,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   void send(const RecvNode& node, std::span<Tensor> gradients);
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<rpc::detail::Mutex>;
 
   static std::exception_ptr too_late();
   PassToken keep(rpc::InboundCall call);
@@ -90,7 +91,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   const bool is_root_;
   const PassTrace trace_;
 
-  mutable std::mutex mutex_;
+  mutable rpc::detail::Mutex mutex_;
   PassProtocol protocol_;
   std::exception_ptr error_;
   PassToken next_token_ = 1;

@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "tendril/dist/autograd/detail/context_state.h"
 #include "tendril/dist/autograd/detail/messages.h"
 #include "tendril/dist/autograd/pass_protocol.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::dist::autograd::detail {
 
@@ -62,7 +62,7 @@ class PassGraph {
   std::unordered_map<MessageId, std::pair<Ref<SendNode>, std::size_t>> entries_;  // and the first's place in the task
   std::unordered_set<MessageId> had_;                                             // gradients
 
-  std::mutex walk_mutex_;
+  rpc::detail::Mutex walk_mutex_;
   std::unordered_set<const tendril::autograd::Node*> walked_;
 };
 

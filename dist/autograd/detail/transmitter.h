@@ -2,13 +2,13 @@
 
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call/future_core.h"
 #include "tendril/rpc/call/pending_call.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::dist::autograd::detail {
 
@@ -48,7 +48,7 @@ class Transmitter {
   const rpc::WorkerInfo self_;
   const Ref<rpc::Executor> executor_;  // outlives the agent
   rpc::detail::RunTime run_time_;
-  mutable std::mutex mutex_;
+  mutable rpc::detail::Mutex mutex_;
   std::shared_ptr<rpc::Agent> agent_;  // null once it is closed: until then each holds the other
 };
 

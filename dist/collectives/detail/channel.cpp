@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <random>
 
 #include "tendril/dist/collectives/process_group.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/thread.h"
 
 namespace tendril::dist::detail {
 
@@ -288,8 +288,7 @@ void Channel::complete_join(Lock& lock) {
   std::map<rpc::WorkerId, rpc::InboundCall> joins;
   uint64_t generation = 0;
   if (generation_ == 0 && !failure_ && joins_.size() + 1 == members_.size()) {
-    std::random_device device;
-    while (generation == 0) generation = (uint64_t{device()} << 32) | device();
+    while (generation == 0) generation = rpc::detail::random_bits();
     joins.swap(joins_);
     begin_generation(lock, generation);
   } else {

@@ -16,6 +16,7 @@
 #include "tendril/dist/collectives/detail/messages.h"
 #include "tendril/rpc/call/inbound_call.h"
 #include "tendril/rpc/future.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/tensor.h"
 
@@ -78,7 +79,7 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   void peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr& reason);
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<rpc::detail::Mutex>;
   using Place = std::tuple<uint64_t, uint64_t, uint32_t, uint32_t, rpc::WorkerId>;  // generation first, sender last
   struct Parked {
     rpc::InboundCall call;
@@ -117,7 +118,7 @@ class Channel final : public std::enable_shared_from_this<Channel> {
 
   std::function<void(const Channel&)> when_closed_;
 
-  mutable std::mutex mutex_;
+  mutable rpc::detail::Mutex mutex_;
   Failure failure_;
   uint64_t generation_ = 0;  // 0: not all have joined
   FailureMessage early_failure_;

@@ -5,6 +5,7 @@
 
 #include "tendril/dist/collectives/detail/channel.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::dist::detail {
 
@@ -16,7 +17,7 @@ constexpr std::chrono::milliseconds kEnquiry{3000};  // for an answer; a busy ma
 
 std::vector<std::optional<WhereaboutsMessage>> Channel::ask_all() const {
   struct Answers {
-    std::mutex mutex;
+    rpc::detail::Mutex mutex;
     std::size_t left;
     std::vector<std::optional<WhereaboutsMessage>> of;
     Ref<rpc::FutureState<void>> all;

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "tendril/dist/collectives/detail/channel.h"
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/message_hook.h"
+#include "tendril/rpc/threads/mutex.h"
 
 namespace tendril::dist::detail {
 
@@ -45,7 +45,7 @@ class CollectiveHub final : public rpc::MessageHook {
   void drop_stale(std::vector<rpc::InboundCall>& stale);
 
   const std::shared_ptr<Transmitter> transmitter_;
-  mutable std::mutex mutex_;
+  mutable rpc::detail::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Channel>> channels_;
   std::multimap<uint64_t, rpc::InboundCall> early_;  // by key
   std::map<uint64_t, Failure> ended_;

@@ -17,6 +17,8 @@
 #include "tendril/dist/collectives/detail/operation.h"
 #include "tendril/dist/collectives/detail/ring.h"
 #include "tendril/rpc/executor.h"
+#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/threads/thread.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::dist::detail {
@@ -161,7 +163,7 @@ const MpiGroup::Library& MpiGroup::Library::get() {
   // Without a launcher MPI_Init would make a world of this process alone, and start a daemon for it.
   if (!std::getenv("OMPI_COMM_WORLD_SIZE"))
     throw CollectiveError("this process was not started by Open MPI's mpirun (OMPI_COMM_WORLD_SIZE is not set)");
-  static std::mutex mutex;
+  static rpc::detail::Mutex mutex;
   const std::lock_guard lock(mutex);
   static const Library* started = nullptr;
   if (started) return *started;
@@ -259,12 +261,12 @@ void MpiGroup::wait(Channel& channel, std::initializer_list<Tensor> kept, const 
         if (looks < 64)
           std::this_thread::yield();
         else
-          std::this_thread::sleep_for(looks < 1024 ? 20us : 200us);
+          rpc::sleep_for(looks < 1024 ? 20us : 200us);
       }
     });
   } catch (...) {
     // MPI cannot take a collective back: it may write there whenever it goes on.
-    static std::mutex mutex;
+    static rpc::detail::Mutex mutex;
     static auto* const abandoned = new std::vector<std::unique_ptr<Running>>();
     operation_abandoned = true;
     const std::lock_guard lock(mutex);

@@ -9,6 +9,9 @@
 #include <string>
 #include <thread>
 
+#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/threads/thread.h"
+
 namespace tendril::dist::detail {
 
 int nccl::type_of(DType dtype) {
@@ -105,7 +108,7 @@ NcclComm::Library NcclComm::Library::open(const std::string& name) {
 }
 
 const NcclComm::Library& NcclComm::Library::get() {
-  static std::mutex mutex;
+  static rpc::detail::Mutex mutex;
   const std::lock_guard lock(mutex);
   static std::map<std::string, Library> libraries;  // those that are there; others say each time why they are not
   const char* const given = std::getenv("TENDRIL_NCCL_LIBRARY");
@@ -162,7 +165,7 @@ void NcclComm::finish(int code, const char* what, const Done& done, const Look& 
     if (looks < 64)
       std::this_thread::yield();
     else
-      std::this_thread::sleep_for(looks < 1024 ? 20us : 200us);
+      rpc::sleep_for(looks < 1024 ? 20us : 200us);
   }
 }
 

@@ -1,15 +1,15 @@
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "tendril/rpc/executor.h"
 #include "tendril/rpc/future.h"
+#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/threads/thread.h"
 
 namespace tendril::dist::detail {
 
@@ -43,7 +43,7 @@ class CollectiveQueue {
     const std::lock_guard lock(mutex_);
     // First: where the system gives no thread, nothing may be left that others would wait for in vain.
     // Signals stay as in the calling thread: continuations of the user's may run on this one.
-    if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
+    if (!thread_.joinable()) thread_ = rpc::detail::Thread("collectives", [this] { serve(); });
     jobs_.push_back({std::move(operation), promise});
     changed_.notify_all();
     return promise->future();
@@ -91,11 +91,11 @@ class CollectiveQueue {
   }
 
   const Ref<rpc::Executor> executor_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  rpc::detail::Mutex mutex_;
+  rpc::detail::Condition changed_;
   std::deque<Job> jobs_;
   bool busy_ = false, closed_ = false;
-  std::thread thread_;
+  rpc::detail::Thread thread_;
 };
 
 }  // namespace tendril::dist::detail

@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(strangers_who_use_up_the_descriptors_shut_nobody_out) {
 BOOST_AUTO_TEST_CASE(a_key_opens_routable_addresses) {
   Agent agent(options_of("server", 0), functions());
   BOOST_CHECK_EXCEPTION(agent.listen({.unix_socket = false, .tcp_host = std::string("0.0.0.0")}), UsageError,
-                        [](const UsageError& e) { return contains(e.what(), "state advertised_host"); });
+                        [](const UsageError& e) { return contains(e.what(), "set advertised_host"); });
   const Agent::Endpoint endpoint = agent.listen(
       {.unix_socket = false, .tcp_host = std::string("0.0.0.0"), .advertised_host = std::string("localhost")});
   BOOST_TEST(endpoint.tcp_host == "localhost");

@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/test/unit_test.hpp>
 #include <functional>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "tendril/rpc/threads/reactor.h"
 #include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/threads/slots.h"
+#include "tendril/rpc/transport/unique_fd.h"
 #include "tests/rpc/asleep.h"
 
 BOOST_AUTO_TEST_SUITE(loop_parts)
@@ -216,11 +216,8 @@ BOOST_AUTO_TEST_CASE(a_leader_that_sleeps_is_woken_by_what_is_posted_by_timers_a
   other.join();
   BOOST_TEST(run == 1);
 
-  boost::asio::steady_timer timer(reactor.io());
-  reactor.post([&] {
-    timer.expires_after(1ms);
-    timer.async_wait([&](const boost::system::error_code&) { ++run; });
-  });
+  Timer timer(reactor);
+  reactor.post([&] { timer.call_after(1ms, [&] { ++run; }); });
   while (run < 2) BOOST_REQUIRE(reactor.run_one(soon()));
 
   std::thread interrupts([&] { reactor.interrupt(); });
@@ -241,9 +238,8 @@ BOOST_AUTO_TEST_CASE(an_error_in_anothers_io_is_not_thrown_at_who_leads_and_the_
 
   int run = 0;
   reactor.post([] { throw std::runtime_error("thrown by a test, in what was posted"); });
-  boost::asio::steady_timer timer(reactor.io());
-  timer.expires_after(0ms);
-  timer.async_wait([&](const boost::system::error_code&) {
+  Timer timer(reactor);
+  timer.call_after(0ms, [&] {
     ++run;
     throw std::runtime_error("thrown by a test, in a timer");
   });

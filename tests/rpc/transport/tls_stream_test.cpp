@@ -10,6 +10,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
 #include <fstream>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -17,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "tendril/rpc/transport/socket_stream.h"
 #include "tests/rpc/certificates.h"
 #include "tests/rpc/error_text.h"
 #include "tests/seed.h"
@@ -26,7 +28,10 @@ BOOST_AUTO_TEST_SUITE(tls_stream)
 using rpc_test::Certificates;
 using tendril::rpc::TlsCredentials;
 using tendril::rpc::TlsFiles;
+using tendril::rpc::detail::SocketStream;
+using tendril::rpc::detail::Stream;
 using tendril::rpc::detail::TlsStream;
+using tendril::rpc::detail::UniqueFd;
 using tendril::test::contains;
 using tendril::test::text_of_error;
 using tendril::testing::test_seed;
@@ -42,6 +47,9 @@ struct SocketPair {
   }
   SocketPair(const SocketPair&) = delete;
   SocketPair& operator=(const SocketPair&) = delete;
+  std::unique_ptr<Stream> stream(int end) const {
+    return std::make_unique<SocketStream>(UniqueFd(::dup(ends[end])), false);
+  }
   int ends[2] = {-1, -1};
 };
 
@@ -93,7 +101,7 @@ void write_all(TlsStream& stream, int socket, const std::vector<char>& bytes) {
         at += static_cast<std::size_t>(n);
         continue;
       }
-      check(errno == EAGAIN, stream.error());
+      check(errno == EAGAIN, stream.describe(errno));
       wait_for(socket, POLLOUT);
     }
   }
@@ -106,7 +114,7 @@ std::vector<char> read_all(TlsStream& stream, int socket, std::size_t size) {
     const iovec parts[2] = {{bytes.data() + at, half}, {bytes.data() + at + half, size - at - half}};
     const ssize_t n = stream.read(parts, 2);
     if (n < 0) {
-      check(errno == EAGAIN, stream.error());
+      check(errno == EAGAIN, stream.describe(errno));
       wait_for(socket, POLLIN);
       continue;
     }
@@ -138,8 +146,8 @@ struct Relay {
   const Certificates folder;
   const Certificates::Authority authority{folder, "authority"};
   const SocketPair near, far;
-  TlsStream a{authority.member("a"), near.ends[0], TlsStream::Side::dialler};
-  TlsStream b{authority.member("b"), far.ends[0], TlsStream::Side::acceptor};
+  TlsStream a{authority.member("a"), near.stream(0), TlsStream::Side::dialler};
+  TlsStream b{authority.member("b"), far.stream(0), TlsStream::Side::acceptor};
   std::array<char, 8192> passing;
   std::size_t offered = 0;  // to a, which could not take it
 };
@@ -149,8 +157,8 @@ BOOST_AUTO_TEST_CASE(both_directions_at_once_and_many_keys_later_every_byte_is_w
   const Certificates::Authority authority(folder, "authority");
   const SocketPair sockets;
   constexpr uint64_t bytes_per_key = 100'000;
-  TlsStream a(authority.member("a"), sockets.ends[0], TlsStream::Side::dialler, bytes_per_key);
-  TlsStream b(authority.member("b"), sockets.ends[1], TlsStream::Side::acceptor, bytes_per_key);
+  TlsStream a(authority.member("a"), sockets.stream(0), TlsStream::Side::dialler, bytes_per_key);
+  TlsStream b(authority.member("b"), sockets.stream(1), TlsStream::Side::acceptor, bytes_per_key);
   shake_hands(a, b);
   const std::vector<char> there = numbered_bytes(3'000'000), back = numbered_bytes(2'000'001);
   std::jthread first([&] { write_all(a, sockets.ends[0], there); });
@@ -171,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_byte_that_was_changed_on_the_way_is_noticed) {
   relay.pass(8192, true);
   BOOST_TEST(relay.b.read(&all, 1) == -1);
   BOOST_TEST(errno == EPROTO);
-  BOOST_TEST(contains(relay.b.error(), "bad record mac"), relay.b.error());
+  BOOST_TEST(contains(relay.b.describe(EPROTO), "bad record mac"), relay.b.describe(EPROTO));
 }
 
 BOOST_AUTO_TEST_CASE(no_more_arrives_than_was_counted_as_written) {
@@ -185,7 +193,7 @@ BOOST_AUTO_TEST_CASE(no_more_arrives_than_was_counted_as_written) {
       const iovec part{const_cast<char*>(bytes.data()) + written,
                        std::min(std::max(sizes[random() % 4], relay.offered), bytes.size() - written)};
       n = relay.a.write(&part, 1);
-      check(n >= 0 || errno == EAGAIN, relay.a.error());
+      check(n >= 0 || errno == EAGAIN, relay.a.describe(errno));
       relay.offered = part.iov_len - static_cast<std::size_t>(std::max<ssize_t>(n, 0));
       if (n > 0) written += static_cast<std::size_t>(n);
     }

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+
+#include "tendril/tensor/export.h"
+
+namespace tendril::rpc::detail {
+class Simulator;
+}
+
+TENDRIL_API_BEGIN
+
+namespace tendril::rpc {
+
+namespace detail {
+/// Null unless a simulation is running (threads/simulator.h). It only changes while no other thread uses rpc.
+extern constinit Simulator* simulator;
+std::chrono::steady_clock::time_point simulated_now() noexcept;
+}  // namespace detail
+
+/// The clock of all deadlines: std::chrono::steady_clock, or the virtual time of a simulation. Thread-safe.
+struct Clock {
+  using time_point = std::chrono::steady_clock::time_point;
+  using duration = time_point::duration;
+  using rep = duration::rep;
+  using period = duration::period;
+  static constexpr bool is_steady = true;
+
+  static time_point now() noexcept {
+    if (detail::simulator != nullptr) [[unlikely]]
+      return detail::simulated_now();
+    return std::chrono::steady_clock::now();
+  }
+};
+
+/// As std::this_thread's, or in the virtual time of a simulation. Thread-safe.
+void sleep_until(Clock::time_point when);
+inline void sleep_for(Clock::duration time) { sleep_until(Clock::now() + time); }
+
+}  // namespace tendril::rpc
+
+TENDRIL_API_END
