@@ -26,9 +26,11 @@ install(FILES "${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake" "${PROJECT_SOURCE_D
 
 # tendril.pc, for those who do not use CMake: c++ -std=c++20 main.cpp $(pkg-config --cflags --libs tendril)
 # Programs link with libraries; a static one also needs what it links with, a shared one brings that along.
+# Programs that use the simulator add -ltendril_simulation -lboost_context themselves.
 list(REVERSE libraries)
 list(TRANSFORM libraries PREPEND "-ltendril_" OUTPUT_VARIABLE tendril_flags)
 list(REVERSE libraries)
+list(REMOVE_ITEM tendril_flags -ltendril_simulation)
 list(JOIN tendril_flags " " tendril_flags)
 set(needed ${ZLIB_LIBRARIES} ${OPENSSL_SSL_LIBRARY} ${OPENSSL_CRYPTO_LIBRARY})
 foreach(found PNG JPEG)

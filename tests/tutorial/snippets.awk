@@ -10,7 +10,7 @@
 # error, and so is a block of no language in which a line ends as a statement does: it would be C++ that nobody compiles.
 BEGIN {
   print "// Made of the pages' snippets by tests/tutorial/snippets.awk.\n#include <tendril/tendril.h>\n\n#include <iostream>"
-  print "#include \"snippets.h\"\n"
+  print "#include \"snippets.h\"\n#include \"tendril/rpc/simulation.h\"\n"
 }
 function comment(text) {
   sub(/^<!-- [a-z ]*: /, "", text)

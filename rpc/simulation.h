@@ -1,0 +1,104 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
+/// Runs a distributed program in one thread of this process, in virtual time, with every choice drawn from one seed
+/// (docs/simulation.md).
+namespace tendril::rpc {
+
+/// The faults that a simulation injects, and how often. Probabilities are 0 to 1.
+struct Faults {
+  std::chrono::microseconds min_delay{20}, max_delay{200};  ///< range for a segment between two hosts
+  double long_delay = 0;     ///< probability that a segment is delayed by up to 200 ms more
+  double reset = 0;          ///< probability that a write resets its connection
+  double corrupt_byte = 0;   ///< probability that one byte of a segment is changed
+  double partial_write = 0;  ///< probability that a write is partial, or arrives in two pieces
+
+  /// Mean time between two of the following faults, each of a random kind at a random worker. 0: none of them occur.
+  std::chrono::milliseconds interval{0};
+  bool kill = false;        ///< ends a process at once
+  bool restart = false;     ///< starts half of the ended processes again
+  bool lose_host = false;   ///< ends a process without notice to its peers, as a power failure does
+  bool pause = false;       ///< pauses a process for up to `longest_outage`
+  bool partition = false;   ///< separates two groups of hosts, in one or both directions, for up to `longest_outage`
+  bool cut_pair = false;    ///< separates two hosts, neither of them rank 0's, for up to `longest_outage`
+  bool clock_jump = false;  ///< moves a worker's clock forward by up to a second
+  std::chrono::milliseconds longest_outage{3000};  ///< also the longest time until a restart
+  bool include_rank_0 = false;                     ///< rank 0 may be killed or lost as well
+  /// The virtual time at which faults stop: cuts are healed and paused processes resume. 0: faults never stop.
+  std::chrono::milliseconds until{0};
+
+  static Faults none() { return {}; }
+  static Faults calm();   ///< delays and partial writes, and rare resets
+  static Faults harsh();  ///< all of them
+};
+
+struct SimulationOptions {
+  int world_size = 2;
+  uint64_t seed = 0;
+  Faults faults = {};
+  std::chrono::seconds time_limit{3600};  ///< of virtual time
+  /// Limit of real time for one step, that is, from one wait of a thread to its next. A step that takes longer waits
+  /// for something that is not simulated: the process is aborted with a message that names the thread. 0: no limit.
+  std::chrono::seconds longest_step{60};
+  bool keep_transcript = false;
+};
+
+/// The result of a simulation.
+struct SimulationReport {
+  enum class End {
+    done,          ///< every worker's function has ended
+    stuck,         ///< deadlock: no thread could run, and no timer was set
+    limit_reached  ///< of virtual time, or of 50 million steps
+  };
+  struct Rank {
+    bool returned = false;  ///< from its function, when last started
+    bool killed = false;    ///< and not restarted
+    std::string error;      ///< message of the exception that its function threw
+    int starts = 0;
+  };
+
+  uint64_t seed = 0;
+  End end = End::done;
+  std::vector<Rank> ranks;
+  std::string blocked;                     ///< unless done: a line per thread, with the reason that it waits
+  std::chrono::nanoseconds time{0};        ///< virtual time elapsed
+  uint64_t steps = 0, segments = 0;        ///< of the scheduler; sent by the network
+  uint64_t digest = 0;                     ///< of the transcript: equal for equal seeds and options
+  std::string transcript;                  ///< if keep_transcript is set
+  std::map<std::string, uint64_t> faults;  ///< number of occurrences of each
+
+  bool all_returned() const;
+  std::string text() const;  ///< human-readable summary
+};
+
+namespace detail {
+SimulationReport simulate(const SimulationOptions& options, const std::function<void(WorkerId rank)>& run);
+}
+
+/// Runs `F(rank, arguments...)` for every rank in the calling thread. No other thread of the process may use
+/// tendril::rpc meanwhile. Throws UsageError if an option is out of range, if a simulation is already running, or if
+/// this process has a worker of a real group.
+template <auto F, class... Args>
+SimulationReport simulate(const SimulationOptions& options, const Args&... arguments) {
+  return detail::simulate(options, [&](WorkerId rank) { (void)F(rank, arguments...); });
+}
+
+/// Virtual time since the simulation began, the same for all workers, whereas each worker's Clock starts at a time of
+/// its own. Throws UsageError outside a simulation.
+std::chrono::nanoseconds simulated_time();
+
+}  // namespace tendril::rpc
+
+TENDRIL_API_END

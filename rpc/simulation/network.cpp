@@ -1,0 +1,628 @@
+#include "tendril/rpc/simulation/network.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/reactor.h"
+
+namespace tendril::rpc::detail {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+constexpr std::size_t kWhole = 4096;
+constexpr uint32_t kFirstAddress = 0x0a000001;  // 10.0.0.1
+constexpr uint16_t kFirstFreePort = 40'000;
+}  // namespace
+
+// ---- descriptors and pollers
+
+SimulatedDescriptor::SimulatedDescriptor(World& world, SimulatedWorker& worker) : world_(world), worker_(worker) {
+  auto& taken = worker.descriptors;
+  if (taken.empty()) taken.assign(3, true);
+  const auto free = std::find(taken.begin(), taken.end(), false);
+  number_ = static_cast<int>(free - taken.begin());
+  if (free == taken.end()) {
+    taken.push_back(true);
+  } else {
+    *free = true;
+  }
+}
+
+SimulatedDescriptor::~SimulatedDescriptor() {
+  if (poller_ != nullptr) poller_->forget(number_);
+  worker_.descriptors[static_cast<std::size_t>(number_)] = false;
+}
+
+void SimulatedDescriptor::report(uint32_t events) {
+  if (poller_ != nullptr) poller_->report(number_, events);
+}
+
+namespace {
+/// The open descriptors of all workers, for SimulatedPoller::add.
+std::map<std::pair<SimulatedWorker*, int>, SimulatedDescriptor*>& all_open() {
+  static std::map<std::pair<SimulatedWorker*, int>, SimulatedDescriptor*> open;
+  return open;
+}
+}  // namespace
+
+SimulatedPoller::~SimulatedPoller() {
+  for (auto& [number, watched] : watched_) watched.what->poller_ = nullptr;
+}
+
+void SimulatedPoller::add(int descriptor, uint32_t events) {
+  SimulatedDescriptor* const what = all_open().at({&worker_, descriptor});
+  what->poller_ = this;
+  watched_[descriptor] = {what, events};
+  report(descriptor, what->ready());
+}
+
+void SimulatedPoller::change(int descriptor, uint32_t events) noexcept {
+  const auto found = watched_.find(descriptor);
+  if (found == watched_.end()) return;
+  found->second.events = events;
+  report(descriptor, found->second.what->ready());
+}
+
+void SimulatedPoller::remove(int descriptor) noexcept {
+  const auto found = watched_.find(descriptor);
+  if (found != watched_.end()) found->second.what->poller_ = nullptr;
+  forget(descriptor);
+}
+
+void SimulatedPoller::forget(int descriptor) {
+  watched_.erase(descriptor);
+  std::erase(ready_, descriptor);
+}
+
+void SimulatedPoller::report(int descriptor, uint32_t events) {
+  const auto found = watched_.find(descriptor);
+  if (found == watched_.end()) return;
+  events &= found->second.events | EPOLLERR | EPOLLHUP;
+  if (events == 0) return;
+  if (found->second.pending == 0) ready_.push_back(descriptor);
+  found->second.pending |= events;
+  world_.wake_all(this);
+}
+
+int SimulatedPoller::wait(std::span<epoll_event> events, Clock::time_point deadline) noexcept {
+  if (ready_.empty() && !woken_ && deadline != Clock::time_point::min() && deadline > world_.now())
+    world_.block(this, deadline, "messages and timers");
+  woken_ = false;
+  int count = 0;
+  while (!ready_.empty() && static_cast<std::size_t>(count) < events.size()) {
+    epoll_event& event = events[static_cast<std::size_t>(count++)];
+    event = {};
+    event.data.fd = ready_.front();
+    event.events = std::exchange(watched_.at(ready_.front()).pending, 0);
+    ready_.pop_front();
+  }
+  return count;
+}
+
+void SimulatedPoller::wake() noexcept {
+  woken_ = true;
+  world_.wake_all(this);
+}
+
+// ---- streams
+
+void Flow::consume(std::size_t size) {
+  consumed += size;
+  unread -= size;
+  freed += size;
+  untold += size;
+  if (consumed <= received.size() / 2) return;  // erasing only then keeps the cost linear
+  received.erase(0, consumed);
+  consumed = 0;
+}
+
+class SimulatedStream final : public Stream, public SimulatedDescriptor {
+ public:
+  SimulatedStream(SimulatedNetwork& network, SimulatedWorker& worker, std::shared_ptr<Connection> connection, int end)
+      : SimulatedDescriptor(network.world_, worker), network_(network), connection_(std::move(connection)), end_(end) {
+    connection_->streams[static_cast<std::size_t>(end)] = this;
+    all_open()[{&worker, number()}] = this;
+  }
+  ~SimulatedStream() override {
+    all_open().erase({&worker(), number()});
+    connection_->streams[static_cast<std::size_t>(end_)] = nullptr;
+    if (!worker().dead) network_.closed(*connection_, end_, reset_ && connection_->tcp);
+  }
+
+  ssize_t read(const iovec* to, int count) noexcept override {
+    Flow& flow = incoming();
+    const std::string_view readable = flow.readable();
+    if (readable.empty()) {
+      if (flow.end_received) return 0;  // also if a reset followed, as on Linux
+      if (error() != 0) return failed(error());
+      if (shut_) return 0;
+      return failed(connection_->made ? EAGAIN : ENOTCONN);
+    }
+    std::size_t done = 0;
+    for (int i = 0; i < count && done < readable.size(); ++i) {
+      const std::size_t size = std::min(to[i].iov_len, readable.size() - done);
+      std::memcpy(to[i].iov_base, readable.data() + done, size);
+      done += size;
+    }
+    flow.consume(done);
+    if (error() == 0) network_.has_read(*connection_, end_);
+    return static_cast<ssize_t>(done);
+  }
+  ssize_t write(const iovec* from, int count) noexcept override {
+    if (error() != 0) return failed(error());
+    if (shut_ || outgoing().end_sent) return failed(EPIPE);
+    if (!connection_->made) return failed(EAGAIN);
+    return network_.write(*connection_, end_, from, count);
+  }
+  ssize_t peek(std::byte& first) noexcept override {
+    if (incoming().readable().empty()) {
+      std::byte none{};
+      const iovec nothing{&none, 0};
+      return read(&nothing, 1);
+    }
+    first = static_cast<std::byte>(incoming().readable().front());
+    return 1;
+  }
+  bool takes_bytes() noexcept override { return (ready() & EPOLLOUT) != 0; }
+  void end_writing() noexcept override {
+    if (outgoing().end_sent || !connection_->made || error() != 0 || worker().dead) return;
+    outgoing().end_sent = true;
+    network_.send(*connection_, end_, {.kind = Segment::Kind::end});
+  }
+  void end() noexcept override {
+    end_writing();
+    shut_ = true;
+    report(EPOLLIN | EPOLLRDHUP | EPOLLHUP);
+  }
+  void reset_at_end() noexcept override { reset_ = true; }
+  int connection_error() noexcept override { return error(); }
+  int descriptor() const noexcept override { return number(); }
+  const char* transport() const noexcept override { return connection_->tcp ? "tcp" : "unix"; }
+  bool peer_is_same_user() const noexcept override { return !connection_->tcp; }
+  std::optional<Ends> ends() const override {
+    if (!connection_->tcp || !connection_->made) return std::nullopt;
+    return Ends{.local = connection_->ends[end_].address(), .remote = connection_->ends[1 - end_].address()};
+  }
+
+  uint32_t ready() const override {
+    uint32_t events = 0;
+    const Flow& in = connection_->flows[static_cast<std::size_t>(1 - end_)];
+    const Flow& out = connection_->flows[static_cast<std::size_t>(end_)];
+    if (!in.readable().empty() || in.end_received || shut_) events |= EPOLLIN;
+    if (in.end_received || shut_) events |= EPOLLRDHUP;
+    if (connection_->errors[static_cast<std::size_t>(end_)] != 0) events |= EPOLLIN | EPOLLERR | EPOLLHUP | EPOLLOUT;
+    if (connection_->made && out.used() < network_.faults_.buffer) events |= EPOLLOUT;
+    return events;
+  }
+
+ private:
+  Flow& incoming() noexcept { return connection_->flows[static_cast<std::size_t>(1 - end_)]; }
+  Flow& outgoing() noexcept { return connection_->flows[static_cast<std::size_t>(end_)]; }
+  int error() const noexcept { return connection_->errors[static_cast<std::size_t>(end_)]; }
+  static ssize_t failed(int error) noexcept {
+    errno = error;
+    return -1;
+  }
+
+  SimulatedNetwork& network_;
+  const std::shared_ptr<Connection> connection_;
+  const int end_;
+  bool shut_ = false, reset_ = false;
+};
+
+// ---- acceptors
+
+class SimulatedAcceptor final : public Acceptor {
+ public:
+  SimulatedAcceptor(SimulatedNetwork& network, SimulatedWorker& worker, Reactor& reactor, std::string path,
+                    tcp::endpoint at)
+      : network_(network), worker_(worker), reactor_(reactor), path_(std::move(path)), at_(std::move(at)) {}
+  ~SimulatedAcceptor() override { close(); }
+
+  std::string unix_path() const override { return path_; }
+  tcp::endpoint tcp_endpoint() const override { return at_; }
+  SimulatedWorker& worker() const noexcept { return worker_; }
+
+  void wait(std::function<void(int error)> ready) override {
+    if (closed_) return;
+    ready_ = std::make_shared<std::function<void(int)>>(std::move(ready));
+    if (!waiting_.empty()) tell();
+  }
+  Accepted accept() override {
+    if (waiting_.empty()) return {};
+    auto connection = std::move(waiting_.front());
+    waiting_.pop_front();
+    if (connection->errors[1] != 0) return {};
+    const std::string from = connection->tcp ? connection->ends[0].address().to_string() : "a process of this user";
+    return {.stream = std::make_unique<SimulatedStream>(network_, worker_, std::move(connection), 1), .from = from};
+  }
+  bool somebody_waits() noexcept override { return !waiting_.empty(); }
+  void close() noexcept override {
+    if (std::exchange(closed_, true)) return;
+    const auto dropped = std::exchange(ready_, nullptr);  // destroyed last: it may own this
+    if (path_.empty()) {
+      const auto found = network_.tcp_.find({worker_.rank, at_.port()});
+      if (found != network_.tcp_.end() && found->second == this) network_.tcp_.erase(found);
+    } else {
+      network_.unix_.erase(path_);
+    }
+    for (const auto& connection : std::exchange(waiting_, {}))
+      if (!worker_.dead) network_.closed(*connection, 1, true);
+  }
+  void hide() noexcept override {
+    if (!path_.empty()) network_.unix_.erase(path_);
+  }
+
+  void knock(std::shared_ptr<Connection> connection) {
+    waiting_.push_back(std::move(connection));
+    if (ready_ && waiting_.size() == 1) tell();
+  }
+
+ private:
+  void tell() {
+    // Only this owns `ready_`, and `close` drops it.
+    reactor_.post_function([this, weak = std::weak_ptr(ready_)] {
+      const auto ready = weak.lock();
+      if (!ready) return;
+      ready_ = nullptr;
+      (*ready)(0);
+    });
+  }
+
+  SimulatedNetwork& network_;
+  SimulatedWorker& worker_;
+  Reactor& reactor_;
+  const std::string path_;
+  const tcp::endpoint at_;
+  std::shared_ptr<std::function<void(int)>> ready_;
+  std::deque<std::shared_ptr<Connection>> waiting_;
+  bool closed_ = false;
+};
+
+// ---- the network
+
+SimulatedNetwork::SimulatedNetwork(World& world, int hosts, const NetworkFaults& faults)
+    : world_(world), hosts_(hosts), faults_(faults), random_(world.random().split()) {}
+
+asio::ip::address SimulatedNetwork::address_of(int host) {
+  return asio::ip::address_v4(kFirstAddress + static_cast<uint32_t>(host));
+}
+
+void SimulatedNetwork::cut(int from, int to) { cut_.insert({from, to}); }
+
+void SimulatedNetwork::mend(int from, int to) {
+  if (cut_.erase({from, to}) == 0) return;
+  for (Connection* const connection : connections())
+    for (int end = 0; end < 2; ++end)
+      if (connection->hosts[end] == from && connection->hosts[1 - end] == to) send_again(*connection, end);
+}
+
+void SimulatedNetwork::calm() {
+  faults_.long_delay = faults_.reset = faults_.corrupt = 0;
+  while (!cut_.empty()) mend(cut_.begin()->first, cut_.begin()->second);
+}
+
+void SimulatedNetwork::host_up(int host) {
+  if (down_.erase(host) == 0) return;
+  for (Connection* const connection : connections())
+    for (int end = 0; end < 2; ++end)
+      if (connection->hosts[0] == host || connection->hosts[1] == host) send_again(*connection, end);
+}
+
+/// Retransmits the segments that a cut or a lost host has held back.
+void SimulatedNetwork::send_again(Connection& connection, int end) {
+  Flow& flow = connection.flows[static_cast<std::size_t>(end)];
+  if (flow.on_the_way.empty()) return;
+  const Clock::time_point again = world_.time() + std::chrono::microseconds(random_.between(100, 200'000));
+  for (Segment& segment : flow.on_the_way) {
+    segment.arrival = std::max(segment.arrival, again);
+    arrive_at(segment.arrival, connection, end);
+  }
+  flow.last_arrival = std::max(flow.last_arrival, again);
+}
+
+std::vector<Connection*> SimulatedNetwork::connections() const {
+  std::vector<Connection*> all;
+  for (const auto& [number, weak] : connections_)
+    if (const auto connection = weak.lock()) all.push_back(connection.get());
+  return all;
+}
+
+std::shared_ptr<Connection> SimulatedNetwork::make(bool tcp, int from, int to) {
+  auto connection = std::make_shared<Connection>();
+  connection->number = ++made_;
+  connection->tcp = tcp;
+  connection->hosts[0] = from;
+  connection->hosts[1] = to;
+  if (connections_.size() >= sweep_at_) {
+    std::erase_if(connections_, [](const auto& one) { return one.second.expired(); });
+    sweep_at_ = 64 + 2 * connections_.size();
+  }
+  connections_[connection->number] = connection;
+  return connection;
+}
+
+Network::Begun SimulatedNetwork::connect_unix(const std::string& path) {
+  SimulatedWorker& worker = world_.worker();
+  if (worker.dead) return {.stream = nullptr, .error = ENETDOWN};
+  const auto found = unix_.find(path);
+  if (found == unix_.end()) return {.stream = nullptr, .error = ENOENT};
+  if (found->second->worker().rank != worker.rank) return {.stream = nullptr, .error = ENOENT};  // on another host
+  auto connection = make(false, worker.rank, worker.rank);
+  connection->made = true;
+  auto stream = std::make_unique<SimulatedStream>(*this, worker, connection, 0);
+  found->second->knock(std::move(connection));
+  return {.stream = std::move(stream), .error = 0};
+}
+
+/// Returns -1 if no host has this address. `own` is the host that asks.
+int SimulatedNetwork::host_of(const asio::ip::address& address, int own) const {
+  if (address.is_loopback()) return own;
+  if (!address.is_v4()) return -1;
+  const uint32_t host = address.to_v4().to_uint() - kFirstAddress;
+  return host < static_cast<uint32_t>(hosts_) ? static_cast<int>(host) : -1;
+}
+
+SimulatedAcceptor* SimulatedNetwork::listener(int host, const tcp::endpoint& to) const {
+  const auto found = tcp_.find({host, to.port()});
+  if (found == tcp_.end()) return nullptr;
+  const asio::ip::address at = found->second->tcp_endpoint().address();
+  return at.is_unspecified() || at == to.address() ? found->second : nullptr;
+}
+
+uint16_t SimulatedNetwork::free_port(int host) {
+  do {
+    next_port_ = next_port_ == 65'535 ? kFirstFreePort : static_cast<uint16_t>(next_port_ + 1);
+  } while (tcp_.contains({host, next_port_}));
+  return next_port_;
+}
+
+Network::Begun SimulatedNetwork::connect_tcp(const tcp::endpoint& to) {
+  SimulatedWorker& worker = world_.worker();
+  if (worker.dead) return {.stream = nullptr, .error = ENETDOWN};
+  const int host = host_of(to.address(), worker.rank);
+  if (host < 0) return {.stream = nullptr, .error = ENETUNREACH};
+  auto connection = make(true, worker.rank, host);
+  connection->ends[0] =
+      tcp::endpoint(to.address().is_loopback() ? to.address() : address_of(worker.rank), free_port(worker.rank));
+  connection->ends[1] = to;
+  auto stream = std::make_unique<SimulatedStream>(*this, worker, connection, 0);
+  // Retries the connection request while either direction is cut, as TCP does.
+  const auto attempt = std::make_shared<std::function<void()>>();
+  *attempt = [this, weak = std::weak_ptr(connection), to, host, again = std::weak_ptr(attempt), tries = 0]() mutable {
+    const auto made = weak.lock();
+    if (!made || made->streams[0] == nullptr || made->errors[0] != 0) return;
+    const int from = made->hosts[0];
+    if (!passes(from, host) || !passes(host, from)) {
+      if (++tries > 7) return fail(*made, 0, ETIMEDOUT);
+      return world_.after(std::chrono::seconds(1 << (tries - 1)), [keep = again.lock()] { (*keep)(); });
+    }
+    SimulatedAcceptor* const there = listener(host, to);
+    if (there == nullptr) return fail(*made, 0, ECONNREFUSED);
+    made->made = true;
+    there->knock(made);
+    made->streams[0]->report(EPOLLOUT);
+  };
+  world_.after(std::chrono::microseconds(random_.between(40, 400)), [attempt] { (*attempt)(); });
+  return {.stream = std::move(stream), .error = EINPROGRESS};
+}
+
+std::unique_ptr<Acceptor> SimulatedNetwork::listen_unix(Reactor& reactor) {
+  SimulatedWorker& worker = world_.worker();
+  const std::string path = "/simulated/" + std::to_string(++made_) + "/socket";
+  auto acceptor = std::make_unique<SimulatedAcceptor>(*this, worker, reactor, path, tcp::endpoint());
+  if (!worker.dead) unix_[path] = acceptor.get();
+  return acceptor;
+}
+
+std::unique_ptr<Acceptor> SimulatedNetwork::listen_tcp(Reactor& reactor, const tcp::endpoint& at) {
+  SimulatedWorker& worker = world_.worker();
+  const uint16_t port = at.port() != 0 ? at.port() : free_port(worker.rank);
+  if (tcp_.contains({worker.rank, port}))
+    throw boost::system::system_error(EADDRINUSE, boost::system::system_category());
+  if (!at.address().is_unspecified() && !at.address().is_loopback() && at.address() != address_of(worker.rank))
+    throw boost::system::system_error(EADDRNOTAVAIL, boost::system::system_category());
+  auto acceptor =
+      std::make_unique<SimulatedAcceptor>(*this, worker, reactor, std::string(), tcp::endpoint(at.address(), port));
+  if (!worker.dead) tcp_[{worker.rank, port}] = acceptor.get();
+  return acceptor;
+}
+
+std::unique_ptr<Acceptor> SimulatedNetwork::listen_tcp(Reactor&, int) {
+  throw boost::system::system_error(EBADF, boost::system::system_category());
+}
+
+std::vector<asio::ip::address> SimulatedNetwork::look_up(const std::string& host, boost::system::error_code& error) {
+  for (int i = 0; i < hosts_; ++i)
+    if (host == "host-" + std::to_string(i)) return {address_of(i)};
+  error = asio::error::host_not_found;
+  return {};
+}
+
+bool SimulatedNetwork::is_of_this_host(const asio::ip::address& address) {
+  return address.is_loopback() || address == address_of(world_.worker().rank);
+}
+
+// ---- bytes
+
+Clock::time_point SimulatedNetwork::arrival(Flow& flow, bool local) {
+  std::chrono::microseconds delay(random_.between(static_cast<uint64_t>(faults_.min_delay.count()),
+                                                  static_cast<uint64_t>(faults_.max_delay.count())));
+  if (local) delay /= 10;
+  if (!local && random_.chance(faults_.long_delay)) {
+    ++counters_["long delay"];
+    delay += std::chrono::microseconds(random_.between(1000, 200'000));
+  }
+  flow.last_arrival = std::max(flow.last_arrival, world_.time() + delay);  // segments stay in order
+  return flow.last_arrival;
+}
+
+ssize_t SimulatedNetwork::write(Connection& connection, int end, const iovec* from, int count) {
+  Flow& flow = connection.flows[static_cast<std::size_t>(end)];
+  std::size_t wanted = 0;
+  for (int i = 0; i < count; ++i) wanted += from[i].iov_len;
+  if (flow.used() >= faults_.buffer && wanted > 0) {
+    flow.was_full = true;
+    errno = EAGAIN;
+    return -1;
+  }
+  std::size_t room = std::min(wanted, faults_.buffer - flow.used());
+  // An empty buffer accepts a small message whole, as on Linux.
+  if ((flow.unread > 0 || room > kWhole) && room > 1 && random_.chance(faults_.part)) {
+    ++counters_["partial write"];
+    room = random_.between(1, room);
+  }
+  std::string bytes;
+  bytes.reserve(room);
+  for (int i = 0; i < count && bytes.size() < room; ++i)
+    bytes.append(static_cast<const char*>(from[i].iov_base), std::min(from[i].iov_len, room - bytes.size()));
+  if (room < wanted) flow.was_full = true;
+  const SimulatedStream* const stream = connection.streams[static_cast<std::size_t>(end)];
+  if (stream != nullptr && stream->worker().dead) return static_cast<ssize_t>(room);  // discarded
+  if (connection.tcp && random_.chance(faults_.reset)) {
+    ++counters_["reset"];
+    reset(connection);
+    fail(connection, end, ECONNRESET);
+    errno = ECONNRESET;
+    return -1;
+  }
+  if (bytes.size() > 1 && random_.chance(faults_.part)) {
+    const std::size_t first = random_.between(1, bytes.size() - 1);
+    send(connection, end, {.bytes = bytes.substr(0, first)});
+    bytes.erase(0, first);
+  }
+  send(connection, end, {.bytes = std::move(bytes)});
+  if (room < wanted && flow.used() < faults_.buffer) {  // a partial write with room left: still writable
+    world_.after(std::chrono::microseconds(1),
+                 [shared = connection.shared_from_this(), end] { report(*shared, end, EPOLLOUT); });
+  }
+  return static_cast<ssize_t>(room);
+}
+
+void SimulatedNetwork::send(Connection& connection, int end, Segment segment) {
+  Flow& flow = connection.flows[static_cast<std::size_t>(end)];
+  flow.unread += segment.bytes.size();
+  ++segments_;
+  if (connection.tcp && !segment.bytes.empty() && random_.chance(faults_.corrupt)) {
+    ++counters_["corrupt byte"];
+    segment.bytes[random_.below(segment.bytes.size())] ^= static_cast<char>(1 << random_.below(8));
+  }
+  segment.arrival = arrival(flow, !connection.tcp);
+  arrive_at(segment.arrival, connection, end);
+  flow.on_the_way.push_back(std::move(segment));
+}
+
+void SimulatedNetwork::arrive_at(Clock::time_point when, Connection& connection, int end) {
+  world_.at(when, [this, shared = connection.shared_from_this(), end] { arrive(*shared, end); });
+}
+
+void SimulatedNetwork::arrive(Connection& connection, int end) {
+  auto& on_the_way = connection.flows[static_cast<std::size_t>(end)].on_the_way;
+  if (!passes(connection.hosts[end], connection.hosts[1 - end])) return;  // send_again retransmits it
+  while (!on_the_way.empty() && on_the_way.front().arrival <= world_.time()) {
+    const Segment segment = std::move(on_the_way.front());
+    on_the_way.pop_front();
+    deliver(connection, end, segment);
+  }
+}
+
+void SimulatedNetwork::deliver(Connection& connection, int end, const Segment& segment) {
+  using Kind = Segment::Kind;
+  const int to = 1 - end;
+  if (segment.kind == Kind::reset) {
+    world_.note(connection.hosts[to], "receives a reset over connection " + std::to_string(connection.number));
+    return fail(connection, to, ECONNRESET);
+  }
+  // A host answers segments of a connection that it does not know, and bytes for a closed socket.
+  if (connection.errors[static_cast<std::size_t>(to)] != 0 ||
+      (connection.gone[static_cast<std::size_t>(to)] && segment.kind == Kind::bytes))
+    return send(connection, to, {.kind = Kind::reset});
+  if (segment.kind == Kind::window) {
+    Flow& flow = connection.flows[static_cast<std::size_t>(to)];
+    flow.freed -= segment.window;
+    if (std::exchange(flow.was_full, false)) report(connection, to, EPOLLOUT);
+  } else {
+    receive(connection, end, segment);
+  }
+}
+
+void SimulatedNetwork::receive(Connection& connection, int end, const Segment& segment) {
+  const bool is_end = segment.kind == Segment::Kind::end;
+  Flow& flow = connection.flows[static_cast<std::size_t>(end)];
+  flow.received += segment.bytes;
+  if (is_end) flow.end_received = true;
+  world_.note(connection.hosts[1 - end], "receives " + std::to_string(segment.bytes.size()) +
+                                             " bytes over connection " + std::to_string(connection.number) +
+                                             ", digest " + std::to_string(fnv1a(segment.bytes)));
+  report(connection, 1 - end, is_end ? EPOLLIN | EPOLLRDHUP : EPOLLIN);
+}
+
+void SimulatedNetwork::report(const Connection& connection, int end, uint32_t events) {
+  if (SimulatedStream* const stream = connection.streams[static_cast<std::size_t>(end)]) stream->report(events);
+}
+
+/// Reports bytes read by `end` to the writer, if it waits for room or half of the buffer has become free.
+void SimulatedNetwork::has_read(Connection& connection, int end) {
+  Flow& in = connection.flows[static_cast<std::size_t>(1 - end)];
+  if (in.untold < (in.was_full ? 1 : faults_.buffer / 2)) return;
+  send(connection, end, {.kind = Segment::Kind::window, .window = std::exchange(in.untold, 0)});
+}
+
+void SimulatedNetwork::fail(Connection& connection, int end, int error) {
+  int& known = connection.errors[static_cast<std::size_t>(end)];
+  if (known != 0) return;
+  known = error;
+  report(connection, end, EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP);
+}
+
+void SimulatedNetwork::reset(Connection& connection) {
+  for (int end = 0; end < 2; ++end) {
+    Flow& flow = connection.flows[static_cast<std::size_t>(end)];
+    const Clock::time_point when = world_.time() + std::chrono::microseconds(random_.between(1, 200));
+    const auto later = std::find_if(flow.on_the_way.begin(), flow.on_the_way.end(),
+                                    [&](const Segment& segment) { return segment.arrival > when; });
+    flow.on_the_way.insert(later, {.kind = Segment::Kind::reset, .arrival = when});
+    flow.last_arrival = std::max(flow.last_arrival, when);
+    arrive_at(when, connection, end);
+  }
+}
+
+/// Closes one end, as TCP does: bytes already sent still arrive; if received bytes are unread, the other end is reset.
+void SimulatedNetwork::closed(Connection& connection, int end, bool with_reset) {
+  Flow& out = connection.flows[static_cast<std::size_t>(end)];
+  const Flow& in = connection.flows[static_cast<std::size_t>(1 - end)];
+  connection.gone[static_cast<std::size_t>(end)] = true;
+  if (!connection.made || connection.errors[static_cast<std::size_t>(end)] != 0) return;
+  if (with_reset || !in.readable().empty()) {
+    send(connection, end, {.kind = Segment::Kind::reset});
+  } else if (!std::exchange(out.end_sent, true)) {
+    send(connection, end, {.kind = Segment::Kind::end});
+  }
+}
+
+void SimulatedNetwork::worker_gone(SimulatedWorker& worker, bool silently) {
+  const int host = worker.rank;
+  if (silently) down_.insert(host);
+  std::erase_if(tcp_, [&](const auto& one) { return &one.second->worker() == &worker; });
+  std::erase_if(unix_, [&](const auto& one) { return &one.second->worker() == &worker; });
+  for (Connection* const connection : connections()) {
+    for (int end = 0; end < 2; ++end) {
+      const SimulatedStream* const stream = connection->streams[static_cast<std::size_t>(end)];
+      const bool its =
+          stream != nullptr ? &stream->worker() == &worker : connection->made && connection->hosts[end] == host;
+      if (!its) continue;
+      if (silently) {
+        connection->flows[static_cast<std::size_t>(end)].on_the_way.clear();  // nothing retransmits it
+      } else if (!connection->gone[static_cast<std::size_t>(end)]) {
+        closed(*connection, end, stream == nullptr);  // null: it waits to be accepted
+      }
+      fail(*connection, end, ECONNRESET);
+    }
+  }
+}
+
+}  // namespace tendril::rpc::detail

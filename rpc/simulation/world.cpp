@@ -1,0 +1,347 @@
+#include "tendril/rpc/simulation/world.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/transport/network.h"
+
+namespace tendril::rpc::detail {
+
+namespace {
+
+constexpr uint64_t kLongestStep = 50;  // microseconds
+constexpr std::chrono::nanoseconds kClockReading{20};
+constexpr uint64_t kMostHoursUp = 1000;             // before the simulation, for each host
+constexpr uint64_t kMostStepsAfterDeath = 100'000;  // per worker
+
+}  // namespace
+
+World::World(const Options& options)
+    : options_(options),
+      schedule_(options.seed),
+      system_(schedule_.split()),
+      workload_(schedule_.split()),
+      transcript_(options.keep_transcript),
+      watchdog_(options.longest_step) {}
+
+World::~World() = default;
+
+void World::set_network(Network& network, std::function<std::unique_ptr<Poller>()> make_poller) {
+  network_ = &network;
+  make_poller_ = std::move(make_poller);
+}
+
+// ---- workers
+
+SimulatedWorker& World::add_worker(int rank, int start) {
+  SimulatedWorker& worker = workers_.emplace_back();
+  worker.rank = rank;
+  worker.start = start;
+  worker.clock_ahead =
+      std::chrono::nanoseconds(system_.below(kMostHoursUp * 3600) * 1'000'000'000 + system_.below(1'000'000'000));
+  return worker;
+}
+
+void World::start_in(SimulatedWorker& worker, const std::string& name, std::function<void()> body) {
+  const uint64_t number = ++fibres_made_;
+  auto fibre = std::make_unique<Thread>(stacks_, worker, number, name, std::move(body));
+  fibre->detached = true;
+  worker.fibres.push_back(number);
+  make_runnable(*fibres_.emplace(number, std::move(fibre)).first->second);
+}
+
+bool World::end(SimulatedWorker& worker) {
+  worker.dead = true;
+  worker.paused = false;
+  std::erase_if(runnable_, [&](uint64_t number) {
+    const bool its = &find(number)->worker == &worker;
+    if (its) worker.parked.push_back(number);
+    return its;
+  });
+  for (uint64_t steps = 0; !worker.fibres.empty() && steps < kMostStepsAfterDeath; ++steps) {
+    if (worker.parked.empty()) {  // advances its clock to the next deadline
+      Thread* next = nullptr;
+      for (const uint64_t number : worker.fibres) {
+        Thread* const one = find(number);
+        if (one->deadline != Clock::time_point::max() && (!next || one->deadline < next->deadline)) next = one;
+      }
+      if (next == nullptr) break;
+      worker.clock_ahead = std::max(worker.clock_ahead, next->deadline - time_);
+      end_of_wait(*next);
+      continue;
+    }
+    Thread& fibre = *find(worker.parked.front());
+    worker.parked.erase(worker.parked.begin());
+    step(fibre);
+  }
+  const bool all = worker.fibres.empty();
+  for (const uint64_t number : std::exchange(worker.fibres, {})) {
+    for (auto& [on, waiting] : waiters_) std::erase(waiting, number);
+    drop_timer(*find(number));
+    fibres_.erase(number);
+  }
+  std::erase_if(waiters_, [](const auto& one) { return one.second.empty(); });
+  worker.parked.clear();
+  if (all) {
+    if (loaded_ != &worker) {
+      if (loaded_ != nullptr) loaded_->values.save();
+      worker.values.load();
+    }
+    worker.values.destroy();
+    loaded_ = nullptr;
+  }
+  return all;
+}
+
+void World::go_on(SimulatedWorker& worker) {
+  worker.paused = false;
+  for (const uint64_t number : std::exchange(worker.parked, {})) runnable_.push_back(number);
+}
+
+// ---- time
+
+void World::at(Clock::time_point time, std::function<void()> event) {
+  events_.push({std::max(time, time_), ++events_made_, false, std::move(event)});
+  ++foreground_events_;
+}
+
+void World::in_background(Clock::duration delay, std::function<void()> event) {
+  events_.push({time_ + delay, ++events_made_, true, std::move(event)});
+}
+
+/// Of the next event or the end of the next wait.
+Clock::time_point World::next_time() const {
+  const auto event = events_.empty() ? Clock::time_point::max() : events_.top().time;
+  return sleepers_.empty() ? event : std::min(event, sleepers_.begin()->first);
+}
+
+void World::run_event() {
+  if (!sleepers_.empty() && (events_.empty() || sleepers_.begin()->first < events_.top().time))
+    return end_of_wait(*find(sleepers_.begin()->second));
+  if (!events_.top().background) --foreground_events_;
+  const auto event = std::move(const_cast<Event&>(events_.top()).run);
+  events_.pop();
+  event();
+}
+
+World::Ended World::run(const std::function<bool()>& done) {
+  while (!done()) {
+    while (next_time() <= time_) run_event();
+    if (done()) break;
+    if (steps_ >= options_.most_steps || elapsed() > options_.time_limit) return Ended::limit_reached;
+    if (runnable_.empty()) {
+      if (foreground_events_ == 0 && sleepers_.empty()) return Ended::stuck;
+      time_ = next_time();
+      continue;
+    }
+    const std::size_t which = schedule_.below(runnable_.size());
+    Thread& fibre = *find(std::exchange(runnable_[which], runnable_.back()));
+    runnable_.pop_back();
+    if (fibre.worker.paused) {
+      fibre.worker.parked.push_back(fibre.number);
+      continue;
+    }
+    step(fibre);
+    time_ += std::chrono::nanoseconds(1000 + schedule_.below(kLongestStep * 1000));
+  }
+  return Ended::done;
+}
+
+void World::step(Thread& fibre) {
+  ++steps_;
+  watchdog_.step(fibre.worker.rank, fibre.name);
+  fibre.runnable = false;
+  if (loaded_ != &fibre.worker) {
+    if (loaded_ != nullptr) loaded_->values.save();
+    loaded_ = &fibre.worker;
+    loaded_->values.load();
+  }
+  current_ = &fibre;
+  fibre.values.load();
+  fibre.resume();
+  current_ = nullptr;
+  if (fibre.ended()) {
+    forget(fibre);
+  } else {
+    fibre.values.save();
+  }
+}
+
+void World::forget(Thread& fibre) {
+  fibre.values.destroy();
+  std::erase(fibre.worker.fibres, fibre.number);
+  if (fibre.joiner != nullptr) make_runnable(*fibre.joiner);
+  if (fibre.detached) fibres_.erase(fibre.number);
+}
+
+std::string World::describe_waits() const {
+  std::string text;
+  for (const auto& [number, fibre] : fibres_) {
+    if (fibre->ended()) continue;
+    text += "rank " + std::to_string(fibre->worker.rank) + ", thread '" + fibre->name + "': waits for " +
+            fibre->waits_for + "\n";
+  }
+  return text;
+}
+
+// ---- waiting
+
+World::Thread* World::find(uint64_t number) const {
+  const auto found = fibres_.find(number);
+  return found == fibres_.end() ? nullptr : found->second.get();
+}
+
+void World::make_runnable(Thread& fibre) noexcept {
+  if (fibre.runnable) return;
+  fibre.runnable = true;
+  (fibre.worker.dead || fibre.worker.paused ? fibre.worker.parked : runnable_).push_back(fibre.number);
+}
+
+/// Its deadline has passed.
+void World::end_of_wait(Thread& fibre) noexcept {
+  drop_timer(fibre);
+  if (fibre.runnable) return;  // it has been woken
+  fibre.in_time = false;
+  make_runnable(fibre);
+}
+
+void World::drop_timer(Thread& fibre) noexcept { sleepers_.erase({fibre.timer, fibre.number}); }
+
+bool World::block(const void* on, Clock::time_point deadline, const char* what) {
+  Thread& fibre = *current_;
+  fibre.in_time = true;
+  fibre.waits_for = what;
+  fibre.waits_on = on;
+  fibre.deadline = deadline;
+  if (on != nullptr) waiters_[on].push_back(fibre.number);
+  if (deadline != Clock::time_point::max() && !fibre.worker.dead) {
+    const Clock::duration ahead = fibre.worker.clock_ahead;
+    fibre.timer = deadline <= time_ + ahead ? time_ : deadline - ahead;
+    sleepers_.emplace(fibre.timer, fibre.number);
+  }
+  fibre.pause();
+  drop_timer(fibre);
+  fibre.deadline = Clock::time_point::max();
+  if (on != nullptr && stop_waiting(on, fibre.number)) return fibre.in_time;
+  return true;  // woken
+}
+
+/// Returns true if the fibre was still waiting, that is, had not been woken.
+bool World::stop_waiting(const void* on, uint64_t number) noexcept {
+  const auto found = waiters_.find(on);
+  if (found == waiters_.end()) return false;
+  const bool was_there = std::erase(found->second, number) > 0;
+  if (found->second.empty()) waiters_.erase(found);
+  return was_there;
+}
+
+void World::wake_one(const void* on) noexcept {
+  const auto found = waiters_.find(on);
+  if (found == waiters_.end()) return;
+  const uint64_t number = found->second.front();
+  found->second.pop_front();
+  if (found->second.empty()) waiters_.erase(found);
+  if (Thread* const fibre = find(number)) make_runnable(*fibre);
+}
+
+void World::wake_all(const void* on) noexcept {
+  while (waiters_.contains(on)) wake_one(on);
+}
+
+void World::give_way() {
+  Thread& fibre = *current_;
+  fibre.waits_for = "its turn";
+  make_runnable(fibre);
+  fibre.pause();
+}
+
+// ---- Simulator
+
+/// Each reading takes time, so that a loop until a given time ends.
+Clock::time_point World::now() noexcept {
+  if (current_ == nullptr) return time_;
+  SimulatedWorker& worker = current_->worker;
+  if (worker.dead) {
+    worker.clock_ahead += kClockReading;
+  } else {
+    time_ += kClockReading;
+  }
+  return time_ + worker.clock_ahead;
+}
+
+void World::sleep_until(Clock::time_point when) {
+  block(current_, when, "the end of its sleep");
+  (void)stop_waiting(current_, current_->number);
+}
+
+uint64_t World::random_bits() { return system_.bits(); }
+
+std::chrono::nanoseconds World::run_time() noexcept {
+  return schedule_.chance(0.5) ? std::chrono::microseconds(5) : std::chrono::nanoseconds::max();
+}
+
+World::Fibre World::start(std::function<void()> body, const std::string& name) {
+  const uint64_t number = ++fibres_made_;
+  auto fibre = std::make_unique<Thread>(stacks_, current_->worker, number, name, std::move(body));
+  fibre->worker.fibres.push_back(number);
+  Thread& made = *fibres_.emplace(number, std::move(fibre)).first->second;
+  make_runnable(made);
+  return &made;
+}
+
+void World::join(Fibre fibre) {
+  auto& other = *static_cast<Thread*>(fibre);
+  while (!other.ended()) {
+    other.joiner = current_;
+    block(nullptr, Clock::time_point::max(), "another thread to end");
+  }
+  fibres_.erase(other.number);
+}
+
+void World::detach(Fibre fibre) {
+  auto& other = *static_cast<Thread*>(fibre);
+  other.detached = true;
+  if (other.ended()) fibres_.erase(other.number);
+}
+
+void World::lock(Mutex& mutex) {
+  if (current_ == nullptr) {  // an event of the simulation itself: no fibre holds the mutex
+    mutex.try_lock();
+    return;
+  }
+  if (!current_->worker.dead && schedule_.chance(options_.give_way)) give_way();
+  while (!mutex.try_lock()) block(&mutex, Clock::time_point::max(), "a mutex");
+}
+
+void World::unlocked(Mutex& mutex) noexcept { wake_one(&mutex); }
+
+bool World::wait(Condition& condition, Mutex& mutex, Clock::time_point deadline) {
+  // No other fibre runs between `unlock` and `block`, so no notification is lost.
+  mutex.unlock();
+  const bool in_time = block(&condition, deadline, "a condition variable");
+  while (!mutex.try_lock()) block(&mutex, Clock::time_point::max(), "a mutex");
+  return in_time;
+}
+
+void World::notify(Condition& condition, bool all) noexcept {
+  if (all) {
+    wake_all(&condition);
+  } else {
+    wake_one(&condition);
+  }
+}
+
+void World::wait(const void* word) noexcept { block(word, Clock::time_point::max(), "a lock"); }
+void World::wake(const void* word) noexcept { wake_one(word); }
+
+void World::log(LogLevel level, std::string_view worker, std::string_view text) noexcept try {
+  if (level > LogLevel::warn || (current_ != nullptr && current_->worker.dead)) return;
+  std::string line = "logs: ";
+  line.append(worker).append(": ").append(text);
+  note(current_ != nullptr ? current_->worker.rank : -1, line);
+} catch (...) {  // out of memory
+}
+
+}  // namespace tendril::rpc::detail
