@@ -1,0 +1,1 @@
+tendril_suites(TIMEOUT 300 SUITES simulation workloads)
