@@ -32,6 +32,7 @@ const AgentOptions& Agent::options() const noexcept { return impl_->options; }
 const WorkerInfo& Agent::self() const noexcept { return impl_->self; }
 uint64_t Agent::incarnation() const noexcept { return impl_->incarnation; }
 uint64_t Agent::generation() const noexcept { return impl_->generation.load(std::memory_order_relaxed); }
+uint64_t Agent::epoch() const noexcept { return impl_->epoch.load(std::memory_order_relaxed); }
 Executor& Agent::executor() const noexcept { return *impl_->loop; }
 void Agent::shutdown(Clock::time_point deadline) { impl_->shutdown(deadline); }
 

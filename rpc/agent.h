@@ -112,6 +112,8 @@ class Agent {
   /// The group's epoch when this worker joined it (Group::epoch), so that agents of one rank that follow each other
   /// have higher and higher ones. 0: it belongs to no Group, or has not met the others yet.
   uint64_t generation() const noexcept;
+  /// The group's latest epoch that this worker has heard of, or 0 likewise.
+  uint64_t epoch() const noexcept;
 
   // ---- peers
   /// Where this agent accepts peers: the path of a Unix-domain socket in a folder of mode 0700, and a TCP port.

@@ -34,13 +34,11 @@ constexpr uint64_t kUnheardOf = 64;
 /// a number of the previous incarnation. Numbers are compared only within a context.
 uint64_t first_number(const rpc::Agent& agent) { return number_of(agent.incarnation()) / 2 + 1; }
 
-/// The first context of an agent's series. It does not depend on the clock, which may be set back between two
-/// incarnations.
-ContextId first_context(const rpc::Agent& agent) {
-  constexpr uint64_t kSeries = uint64_t{1} << (48 - kCountBits);
-  const uint64_t generation = agent.generation();
-  const uint64_t series = (generation > 0 ? generation : agent.incarnation()) % kSeries;
-  return make_id(agent.self().id, series << kCountBits | 1);
+/// The series of the contexts that the agent makes now. In a group it does not depend on the clock, which may be set
+/// back between two incarnations.
+uint64_t series_now(const rpc::Agent& agent) {
+  const uint64_t epoch = agent.epoch();
+  return (epoch > 0 ? epoch : agent.incarnation()) % (uint64_t{1} << kEpochBits);
 }
 
 /// Which container serves which pool, for functions that are called. Emptied as agents close.
@@ -142,6 +140,13 @@ bool Container::is_lost(ContextId id) const {
   return found != released_.end() && count_of(id) > found->second.lost_after && count_of(id) <= found->second.lost_to;
 }
 
+/// The context was made before this worker joined. An earlier worker of this rank may have recorded tensors in it:
+/// their gradients would be missing.
+bool Container::is_earlier(ContextId id) const noexcept {
+  const auto agent = transmitter_->agent();
+  return agent && agent->generation() > 0 && is_before(id, agent->generation());
+}
+
 std::shared_ptr<detail::ContextState> Container::find(ContextId id) const {
   const std::lock_guard lock(mutex_);
   const auto found = contexts_.find(id);
@@ -152,11 +157,13 @@ std::shared_ptr<detail::ContextState> Container::find_or_make(ContextId id) {
   const rpc::WorkerId maker = worker_of(id);
   TENDRIL_CHECK_AS(rpc::MessageError, maker >= 0 && maker < world_size_ && number_of(id) > 0,
                    "a call came in the autograd context ", text_of(id), " of a worker that is not in this group");
+  if (auto found = find(id)) return found;
+  // This worker's own contexts are here until they are released.
+  if (maker == self().id || is_earlier(id)) return nullptr;
   const std::lock_guard lock(mutex_);
   const auto found = contexts_.find(id);
   if (found != contexts_.end()) return found->second;
-  // This worker's own contexts are here until they are released.
-  if (maker == self().id || is_released_locked(id)) return nullptr;
+  if (is_released_locked(id)) return nullptr;
   auto context = std::make_shared<detail::ContextState>(id, census_);
   contexts_.emplace(id, context);
   return context;
@@ -165,22 +172,20 @@ std::shared_ptr<detail::ContextState> Container::find_or_make(ContextId id) {
 std::shared_ptr<detail::ContextState> Container::require(ContextId id, const char* what) const {
   auto context = find(id);
   TENDRIL_CHECK_AS(AutogradError, context != nullptr, what, ": autograd context ", text_of(id),
-                   " is unknown on worker '", self().name, "', or it was released");
+                   " is unknown on worker '", self().name,
+                   is_earlier(id) ? "', which joined after it was made" : "', or it was released");
   return context;
 }
 
 ContextId Container::make_context() {
   const std::lock_guard lock(mutex_);
-  if (next_context_ == 0) {
-    const auto agent = transmitter_->agent();
-    if (!agent) throw rpc::UsageError("Context: worker '" + self().name + "' has been shut down");
-    next_context_ = first_context(*agent);
-  }
-  TENDRIL_CHECK_AS(AutogradError, count_of(next_context_) > 0, "Context: worker '", self().name, "' has made 2^",
-                   kCountBits, " contexts, and cannot make any more");
-  const ContextId id = next_context_++;
+  const auto agent = transmitter_->agent();
+  if (!agent) throw rpc::UsageError("Context: worker '" + self().name + "' has been shut down");
+  TENDRIL_CHECK_AS(AutogradError, last_count_ + 1 < uint64_t{1} << kCountBits, "Context: worker '", self().name,
+                   "' has made 2^", kCountBits, " contexts, and cannot make any more");
+  const ContextId id = make_id(self().id, series_now(*agent) << kCountBits | ++last_count_);
   contexts_.emplace(id, std::make_shared<detail::ContextState>(id, census_));
-  own_.insert(id);
+  own_.insert(last_count_);
   return id;
 }
 
@@ -193,8 +198,8 @@ void Container::release(ContextId id) {
   uint64_t oldest_alive = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (own_.erase(id) == 0) return;
-    oldest_alive = count_of(own_.empty() ? next_context_ : *own_.begin());
+    if (worker_of(id) != self().id || own_.erase(count_of(id)) == 0) return;
+    oldest_alive = own_.empty() ? last_count_ + 1 : *own_.begin();
   }
   release_here(id, oldest_alive, self().id, [self = shared_from_this(), id, oldest_alive](bool incomplete) {
     if (!incomplete) return;
@@ -406,6 +411,10 @@ std::vector<Tensor> with_history(const std::vector<Tensor>& tensors) {
 }  // namespace
 
 void Container::refuse_to_record(ContextId id) const {
+  if (is_earlier(id)) {
+    throw AutogradError("worker '" + self().name + "' joined after the autograd context " + text_of(id) +
+                        " was made: it cannot record tensors in it; begin a new context");
+  }
   throw AutogradError("worker '" + self().name + "' has lost rank " + std::to_string(worker_of(id)) +
                       ", which made the autograd context " + text_of(id) +
                       ", and gave the context up: it cannot record tensors in it any more");
@@ -439,7 +448,7 @@ void Container::before_send(const rpc::WorkerInfo& to, rpc::Message& request) {
   if (request.autograd_context == 0) return;
   const auto context = tendril::autograd::grad_enabled() ? find(request.autograd_context) : nullptr;
   if (!context) {  // under NoGrad, or what is left running of a context that was released
-    if (tendril::autograd::grad_enabled() && is_lost(request.autograd_context)) {
+    if (tendril::autograd::grad_enabled() && cannot_record(request.autograd_context)) {
       if (!with_history(request.tensors).empty()) refuse_to_record(request.autograd_context);
       return;
     }
@@ -454,7 +463,7 @@ void Container::after_receive(const rpc::WorkerInfo& from, rpc::Message& request
   if (request.autograd_context == 0) return;
   const auto context = find_or_make(request.autograd_context);
   if (!context) {
-    if (is_lost(request.autograd_context)) {
+    if (cannot_record(request.autograd_context)) {
       if (request.autograd_message != 0) refuse_to_record(request.autograd_context);
       return;
     }
@@ -468,7 +477,7 @@ void Container::before_reply(const rpc::WorkerInfo& to, rpc::Message& reply) {
   if (reply.autograd_context == 0) return;
   if (const auto context = find(reply.autograd_context)) {
     record_send(to, reply, *context);
-  } else if (is_lost(reply.autograd_context) && !with_history(reply.tensors).empty()) {
+  } else if (cannot_record(reply.autograd_context) && !with_history(reply.tensors).empty()) {
     refuse_to_record(reply.autograd_context);
   }
   if (reply.autograd_message == 0) reply.autograd_message = kNothingRecorded;
@@ -482,7 +491,7 @@ void Container::after_reply(const rpc::WorkerInfo& from, rpc::Message& reply) {
   if (reply.autograd_message == kNothingRecorded) return;
   if (const auto context = find(reply.autograd_context)) {
     record_receive(from, reply, *context);
-  } else if (is_lost(reply.autograd_context)) {
+  } else if (cannot_record(reply.autograd_context)) {
     refuse_to_record(reply.autograd_context);
   }
 }

@@ -105,6 +105,8 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   std::shared_ptr<detail::ContextState> require(ContextId id, const char* what) const;
   bool is_released_locked(ContextId id) const;
   bool is_lost(ContextId id) const;
+  bool is_earlier(ContextId id) const noexcept;
+  bool cannot_record(ContextId id) const { return is_earlier(id) || is_lost(id); }
   [[noreturn]] void refuse_to_record(ContextId id) const;
   /// Called when all have heard; `incomplete`: all but some that could not be reached.
   using Heard = std::function<void(bool incomplete)>;
@@ -122,8 +124,8 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   std::atomic<uint64_t> next_message_, next_pass_;
 
   mutable rpc::detail::Mutex mutex_;
-  ContextId next_context_ = 0;  // 0: none has been made
-  std::set<ContextId> own_;     // contexts made here that are alive
+  uint64_t last_count_ = 0;
+  std::set<uint64_t> own_;  // counts of the contexts made here that are alive
   std::unordered_map<ContextId, std::shared_ptr<detail::ContextState>> contexts_;
   std::map<uint64_t, Released> released_;  // by series
 };

@@ -23,11 +23,18 @@ constexpr rpc::WorkerId worker_of(uint64_t id) noexcept { return static_cast<rpc
 /// The number within the worker that made it.
 constexpr uint64_t number_of(uint64_t id) noexcept { return id & ((uint64_t{1} << 48) - 1); }
 
-/// The contexts of one incarnation of a worker are a series: they are counted in the lower bits of their numbers.
+/// The contexts that an incarnation of a worker makes are counted in the lower bits of their numbers. Those of one
+/// epoch of the group are a series: a worker that joins later cannot take part in them.
 inline constexpr int kCountBits = 36;
-/// The series of a context: the worker and 12 bits that distinguish its incarnations.
+inline constexpr int kEpochBits = 48 - kCountBits;
+/// The series of a context: the worker that made it, and the lower 12 bits of the epoch.
 constexpr uint64_t series_of(ContextId id) noexcept { return id >> kCountBits; }
-/// The position of a context in its series, from 1.
+/// Whether the context is of an earlier epoch, by fewer than 2,048 changes of the group.
+constexpr bool is_before(ContextId id, uint64_t epoch) noexcept {
+  const uint64_t changes = (epoch - series_of(id)) % (uint64_t{1} << kEpochBits);
+  return changes > 0 && changes < uint64_t{1} << (kEpochBits - 1);
+}
+/// The number of contexts that its maker had made with it.
 constexpr uint64_t count_of(ContextId id) noexcept { return id & ((uint64_t{1} << kCountBits) - 1); }
 
 }  // namespace tendril::dist::autograd

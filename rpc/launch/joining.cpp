@@ -164,12 +164,15 @@ class Joining {
                      "rendezvous: a malformed welcome");
     for (const MemberRecord& one : welcome.members) member_.workers.push_back({one.name, one.rank});
     agent.generation = welcome.members[static_cast<std::size_t>(agent.self.id)].epoch;
+    agent.epoch = welcome.epoch;
     const std::vector<std::string>& names = membership->names();
     for (const auto& [peer, map] : agent.options.device_maps)
       TENDRIL_CHECK_AS(UsageError, std::find(names.begin(), names.end(), peer) != names.end(),
                        "there is a device map for '", peer, "', but no such worker in the group");
     const auto sessions = std::make_shared<MemberSessions>(
-        agent.shared_from_this(), rank_0_address_, [weak = std::weak_ptr(membership)](const MemberRecord& change) {
+        agent.shared_from_this(), rank_0_address_,
+        [weak = std::weak_ptr(membership), of = agent.weak_from_this()](const MemberRecord& change) {
+          if (const auto alive = of.lock()) alive->epoch = std::max<uint64_t>(alive->epoch, change.epoch);
           if (const auto alive = weak.lock()) alive->applied(change);
         });
     sessions->meet(welcome.members);

@@ -115,7 +115,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   const AgentOptions options;
   const WorkerInfo self;
   const uint64_t incarnation;
-  std::atomic<uint64_t> generation{0};
+  std::atomic<uint64_t> generation{0}, epoch{0};
   const FunctionTable& functions;
   const Ref<detail::Loop> loop;
   std::vector<std::shared_ptr<MessageHook>> hooks;

@@ -194,18 +194,35 @@ BOOST_AUTO_TEST_CASE(a_request_that_comes_after_the_release_does_not_bring_the_c
     BOOST_TEST(Cluster::eventually([&] { return group.counters(rank).none(); }), "w" << rank);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_was_started_anew_makes_contexts_that_others_do_not_take_for_the_old_ones) {
-  const test::ReservedPort port;
-  const auto start = [&](int rank) {
-    rpc::InitOptions options{.rank = rank, .world_size = 2, .master_port = port.number()};
-    options.status_signal = false;
-    return std::make_unique<rpc::Group>(rank == 0 ? "w0" : "w1", options);
-  };
-  std::unique_ptr<rpc::Group> zero, one;
-  {
+/// Two workers of this process, of which the second can be started anew.
+struct TwoWorkers {
+  TwoWorkers() {
     std::jthread other([&] { zero = start(0); });
     one = start(1);
   }
+  ~TwoWorkers() {
+    std::jthread other([&] { zero->shutdown(); });
+    one->shutdown();
+  }
+  std::unique_ptr<rpc::Group> start(int rank) const {
+    rpc::InitOptions options{.rank = rank, .world_size = 2, .master_port = port.number()};
+    options.status_signal = false;
+    return std::make_unique<rpc::Group>(rank == 0 ? "w0" : "w1", options);
+  }
+  void restart_one() {
+    const uint64_t before = zero->epoch();
+    one->agent()->shutdown();  // as if it had died, with its contexts
+    zero->wait_for_change(before, 60s);
+    one = start(1);
+  }
+
+  const test::ReservedPort port;
+  std::unique_ptr<rpc::Group> zero, one;
+};
+
+BOOST_AUTO_TEST_CASE(a_worker_that_was_started_anew_makes_contexts_that_others_do_not_take_for_the_old_ones) {
+  TwoWorkers two;
+  const auto& one = two.one;
   constexpr int kRounds = 3;
   std::set<uint64_t> series;
   for (int round = 1; round <= kRounds; ++round) {
@@ -219,12 +236,26 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_started_anew_makes_contexts_that_others_d
     backward(context, {rpc::rpc_sync<&twice>(*one->agent(), 0, input).sum()});
     BOOST_TEST(values(get_gradients(context).at(input)) == Values({2, 2}));
     if (round == kRounds) break;
-    one->agent()->shutdown();  // as if it had died, with its context
-    zero->wait_for_change(static_cast<uint64_t>(2 * round - 1), 60s);
-    one = start(1);
+    two.restart_one();
   }
-  std::jthread other([&] { zero->shutdown(); });
-  one->shutdown();
+}
+
+BOOST_AUTO_TEST_CASE(restarted_worker_refuses_earlier_contexts) {
+  TwoWorkers two;
+  rpc::Agent& zero = *two.zero->agent();
+  const Tensor input = leaf({1, 2});
+  {
+    const Context context(zero);
+    const Tensor first = rpc::rpc_sync<&twice>(zero, 1, input);
+    two.restart_one();
+    BOOST_CHECK_EXCEPTION(rpc::rpc_sync<&twice>(zero, 1, input), rpc::RemoteError,
+                          says("worker 'w1' joined after the autograd context"));
+    BOOST_TEST(rpc::rpc_sync<&twice>(zero, 1, ones({2})).sum().item<float>() == 4);  // nothing to record
+    BOOST_TEST(!Container::of(*two.one->agent())->contains(context.id()));
+  }
+  const Context context(zero);
+  backward(context, {rpc::rpc_sync<&twice>(zero, 1, input).sum()});
+  BOOST_TEST(values(get_gradients(context).at(input)) == Values({2, 2}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
