@@ -20,8 +20,8 @@ TENDRIL_API_BEGIN
 ///
 /// The function is a template argument: the call is checked by the compiler, and mentioning it makes this program serve
 /// the function too. `to` is a worker's name, its rank or its WorkerInfo. Arguments are converted to the parameters'
-/// types and copied before the call returns, except that tensors' elements must not be changed until the result is
-/// there. A function that returns a Future<R> or Task<R> gives an R on the caller's side.
+/// types and copied before the call returns, except that tensors' elements must not be changed until the call has
+/// ended, with a result or an error. A function that returns a Future<R> or Task<R> gives an R on the caller's side.
 ///
 /// A future may be dropped: the call goes on. If it fails then, its error is printed to stderr and counted
 /// (unread_error.h: another handler may be set).

@@ -35,6 +35,7 @@ struct CallMade {
   Clock::time_point started = {}, deadline = {};
   bool leaving = false;  // its references are being registered: who ends it leaves it to the sender to say so
   std::unique_ptr<CancelCallback> stop = {};
+  std::shared_ptr<SentTensors> tensors = {};         // null: the request has none
   uint64_t span = 0;                                 // 0: not traced
   uint32_t deadline_position = Deadlines::kNowhere;  // CallsMade's
 };

@@ -90,6 +90,7 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
     return fail(std::move(pending), std::current_exception());
   }
 
+  if (!is_self() && !request.tensors.empty()) pending.tensors = request.sent_tensors = std::make_shared<SentTensors>();
   const Clock::time_point deadline = pending.deadline, sent_at = pending.started;
   const uint64_t call_id = made_.enter(std::move(pending));
   if (call_id == 0) {  // and `pending` is as it was
@@ -204,6 +205,7 @@ void Session::cancel(uint64_t call_id) {
   auto pending = made_.take(call_id, true);
   if (!pending) return;
   Counters::add(agent_->counters.cancelled);
+  if (pending->tensors) link_->call_ended(pending->tensors);
   const bool leaving = pending->leaving;
   const auto error =
       std::make_exception_ptr(CancelledError(call_of(pending->function) + " was cancelled by its caller"));
@@ -275,6 +277,7 @@ void Session::fail_overdue(CallsMade::Overdue&& overdue) {
   const std::string held_back = overdue.calls.empty() ? "" : agent_->loop->held_back();
   for (auto& [call_id, pending] : overdue.calls) {
     Counters::add(agent_->counters.timed_out);
+    if (pending.tensors) link_->call_ended(pending.tensors);
     std::ostringstream text;
     text << call_of(pending.function) << " timed out after "
          << std::chrono::duration<double>(pending.deadline - pending.started).count()

@@ -34,6 +34,10 @@ class Link {
   virtual void wait_for_room(uint64_t /*call_id*/, Clock::time_point /*deadline*/) {}
   /// Takes a request back that waits for room. False: it has left, or was never taken.
   virtual bool withdraw(uint64_t /*call_id*/) noexcept { return false; }
+  /// The call of a request has ended without a reply, and the caller may change its tensors when this returns: copies
+  /// the elements that have not been written yet. Waits for a system call that reads them. Not on a thread that sends
+  /// over this link.
+  virtual void call_ended(const std::shared_ptr<SentTensors>& /*tensors*/) noexcept {}
 
   /// A received request is started, or dropped: the peer may send as many bytes (request_cost) again. Any thread.
   virtual void request_started(uint64_t /*cost*/) noexcept {}

@@ -54,6 +54,7 @@ class SocketLink final : public Link,
   bool waits_for_room(uint64_t call_id) const noexcept override;
   void wait_for_room(uint64_t call_id, Clock::time_point deadline) override;
   bool withdraw(uint64_t call_id) noexcept override;
+  void call_ended(const std::shared_ptr<SentTensors>& tensors) noexcept override;
   void request_started(uint64_t cost) noexcept override;
   bool congested() const noexcept override { return congested_.load(std::memory_order_relaxed); }
   const Limits& peer_limits() const noexcept override { return options_.send_limits; }
@@ -166,6 +167,7 @@ class SocketLink final : public Link,
   bool held_ = false;                        // the queue is written a little later (held_sends.h)
   Clock::time_point last_request_{};         // while several are not answered
   std::atomic<int64_t> unanswered_{0};       // requests sent, about
+  bool reads_tensors_ = false;               // the writer does so, without the lock
   bool writing_ = false;                     // a thread writes, or the leader will once the stream is writable
   bool connected_ = true;                    // bytes can be written
   bool asks_ = false;                        // there never was a connection, and one has been asked for

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/thread.h"
 #include "tendril/rpc/threads/thread_state.h"
 #include "tendril/rpc/transport/socket_link.h"
 
@@ -82,6 +83,7 @@ bool SocketLink::send(Message&& message) {
   const std::size_t size = one.front().size();
   std::unique_lock lock(mutex_);
   if (closed_) return false;
+  if (request) one.front().share_tensors();
   if (request && must_wait_locked(one.front())) {
     (is_apart(one.front()) ? waiting_large_ : waiting_).push(one);
     ask_for_connection_locked();
@@ -186,6 +188,24 @@ bool SocketLink::withdraw(uint64_t call_id) noexcept {
   return true;
 }
 
+void SocketLink::call_ended(const std::shared_ptr<SentTensors>& tensors) noexcept {
+  if (tensors.use_count() == 1) return;  // the frame has been written
+  std::unique_lock lock(mutex_);
+  while (reads_tensors_) {
+    lock.unlock();
+    sleep_for(std::chrono::microseconds(20));
+    lock.lock();
+  }
+  tensors->call_ended = true;
+  try {
+    tensors->copy();
+  } catch (...) {  // no memory: the request must not be sent as it is now
+    closed_ = true;
+    if (!reason_) reason_ = std::current_exception();
+    loop_->post_io([self = shared_from_this(), reason = reason_] { self->finish(reason); });
+  }
+}
+
 /// Congestion starts above the limit and ends at half of it, so that its end is not reported for every message. One
 /// large frame is none, and of several there may be twice the limit: small replies pass them.
 void SocketLink::update_congestion_locked() {
@@ -217,6 +237,7 @@ void SocketLink::write_alone(std::unique_lock<ShortMutex>& lock) {
     frame.acknowledge(received_.say());
     sent_.taken(1);
   }
+  reads_tensors_ = true;
   lock.unlock();
   std::array<ConstBuffer, kFewBuffers> buffers;
   const ssize_t sent = send_now(std::span(buffers).first(frame.gather(0, buffers)));
@@ -227,6 +248,7 @@ void SocketLink::write_alone(std::unique_lock<ShortMutex>& lock) {
     outgoing_.written(static_cast<std::size_t>(std::max<ssize_t>(sent, 0)), done);
   }
   lock.lock();
+  reads_tensors_ = false;
   if (whole) {
     queued_.small -= size;
     if (keeps) done = sent_.written(one);
@@ -266,6 +288,7 @@ void SocketLink::write(std::unique_lock<ShortMutex>& lock) {
       return;
     }
     if (const Frame* const ends = outgoing_.last_part_due()) count_reserved_locked(*ends);
+    reads_tensors_ = true;
     lock.unlock();
     outgoing_.make_part(say);
     std::size_t written = 0;
@@ -274,6 +297,7 @@ void SocketLink::write(std::unique_lock<ShortMutex>& lock) {
     const bool took = write_once(written, finished, done);
     if (!keeps) done.clear();
     lock.lock();
+    reads_tensors_ = false;
     queued_ -= finished;
     if (keeps) done = sent_.written(done);
     make_room(lock);

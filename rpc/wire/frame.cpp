@@ -1,5 +1,6 @@
 // Writing frames. The layout is in docs/wire.md; frame_reader.cpp is the other direction.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "tendril/rpc/session/transfer.h"
@@ -84,6 +85,7 @@ Frame::Frame(const Message& message, Bytes&& payload, const Limits& limits)
       brings_references_(rpc::brings_references(message.forks)),
       call_id_(message.call_id),
       payload_(std::move(payload)),
+      sent_tensors_(message.sent_tensors),
       lending_(message.lending) {
   check_fits("bytes of extension", message.extension.size(), limits.max_extension_bytes);
   check_fits("bytes of arguments", payload_.size(), limits.max_payload_bytes);
@@ -111,7 +113,7 @@ Frame::Frame(const Message& message, Bytes&& payload, const Limits& limits)
     const std::size_t bytes =
         is_lent(message, i) ? 0 : static_cast<std::size_t>(layout.elements) * size_of(tensor.dtype());
     at = put_tensor(at, message, i, layout, bytes);
-    Block block{tensor.raw_data(), bytes, padding_to_alignment(size_), tensor.storage(), 0};
+    SentTensors::Block block{tensor.raw_data(), bytes, padding_to_alignment(size_), tensor.storage(), 0};
     if (!layout.direct) {
       block.memory = pack(tensor, layout);
       block.data = block.memory->data();
@@ -166,9 +168,26 @@ std::array<std::byte, kFrameHeaderBytes> part_header(std::size_t bytes, uint32_t
   return header;
 }
 
+void SentTensors::copy() {
+  for (Block& block : blocks) {
+    Ref<Storage> copy = Storage::allocate(block.bytes);
+    if (block.bytes > 0) std::memcpy(copy->data(), block.data, block.bytes);
+    block.data = copy->data();
+    block.version = copy->version();
+    block.memory = std::move(copy);
+  }
+}
+
+void Frame::share_tensors() {
+  if (!sent_tensors_) return;
+  sent_tensors_->blocks.swap(blocks_);
+  if (sent_tensors_->call_ended) sent_tensors_->copy();
+}
+
 bool Frame::unchanged() const noexcept {
-  return std::all_of(blocks_.begin(), blocks_.end(),
-                     [](const Block& block) { return block.memory->version() == block.version; });
+  const auto is_unchanged = [](const SentTensors::Block& block) { return block.memory->version() == block.version; };
+  return std::ranges::all_of(blocks_, is_unchanged) &&
+         (!sent_tensors_ || std::ranges::all_of(sent_tensors_->blocks, is_unchanged));
 }
 
 std::size_t Frame::gather(std::size_t from, std::span<ConstBuffer> out) const noexcept {
@@ -185,11 +204,15 @@ std::size_t Frame::gather(std::size_t from, std::span<ConstBuffer> out) const no
   add(header_.data(), header_.size());
   add(metadata_.data(), metadata_.size());
   add(payload_.data(), payload_.size());
-  for (const Block& block : blocks_) {
-    if (count == out.size()) break;
-    add(kZeros, block.padding);
-    add(block.data, block.bytes);
-  }
+  const auto add_blocks = [&](const std::vector<SentTensors::Block>& blocks) {
+    for (const SentTensors::Block& block : blocks) {
+      if (count == out.size()) break;
+      add(kZeros, block.padding);
+      add(block.data, block.bytes);
+    }
+  };
+  add_blocks(blocks_);
+  if (sent_tensors_) add_blocks(sent_tensors_->blocks);
   return count;
 }
 

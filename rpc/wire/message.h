@@ -86,6 +86,24 @@ class Lending {
   virtual void recalled() noexcept {}  ///< after all, it certainly does not
 };
 
+/// The elements of a request's tensors, which its frame refers to, from when a link has taken the frame. The link's
+/// lock guards them. The caller may change its tensors once the call has ended, so elements that have not been written
+/// by then are copied (Link::call_ended).
+struct SentTensors {
+  struct Block {
+    const void* data;
+    std::size_t bytes;
+    std::size_t padding;  // zeros before it
+    Ref<Storage> memory;  // the tensor's own, or where it was packed
+    uint32_t version;     // of `memory` when the frame was made
+  };
+
+  void copy();  ///< copies the elements into memory of the frame alone
+
+  std::vector<Block> blocks;
+  bool call_ended = false;
+};
+
 /// A message in memory; what a frame (wire.h) carries. Moves, never copies tensors' elements.
 struct Message {
   MessageKind kind = MessageKind::request;
@@ -114,6 +132,7 @@ struct Message {
   std::vector<ForkDescriptor> forks =
       {};  ///< out of band, in archive order; made from `references` where a message leaves
   std::vector<std::shared_ptr<RRefState>> references = {};  ///< the handles of this process, in archive order
+  std::shared_ptr<SentTensors> sent_tensors = {};           ///< of a request that leaves and has tensors
   /// Of a request that leaves: the first of `references` is the object that it is a call on, and the caller holds it
   /// until the call has ended.
   bool has_receiver = false;

@@ -42,7 +42,8 @@ struct MutableBuffer {
 
 /// A message on its way out: its frame as a list of buffers that point into the message's own memory, so that tensors'
 /// elements are not copied. Of the message it keeps the arguments, its tensors' memory (not their histories), and who
-/// it is. Not thread-safe. The elements must not change until the frame has been written.
+/// it is. Not thread-safe. The elements must not change until the frame has been written,
+/// or the elements have been copied (SentTensors).
 ///
 /// A view travels without the rest of its storage. A tensor whose elements fill a block without gaps in any order of
 /// its dimensions (a transpose, say) goes as that block with its strides; broadcast dimensions (stride 0) go once;
@@ -77,19 +78,14 @@ class Frame {
   void recall() noexcept {
     if (lending_) lending_->recalled();
   }
+  /// Hands the tensors' elements to the call that it is the request of, under the link's lock. They are copied if the
+  /// call has ended already.
+  void share_tensors();
   /// Fills `out` with the frame's bytes from offset `from` on; returns how many buffers were filled. Buffers stay valid
   /// until the frame is moved or destroyed.
   std::size_t gather(std::size_t from, std::span<ConstBuffer> out) const noexcept;
 
  private:
-  struct Block {
-    const void* data;
-    std::size_t bytes;
-    std::size_t padding;  // zeros before it
-    Ref<Storage> memory;  // the tensor's own, or where it was packed
-    uint32_t version;     // of `memory` when the frame was made
-  };
-
   Frame(const Message& message, Bytes&& payload, const Limits& limits);
 
   MessageKind kind_;
@@ -100,7 +96,8 @@ class Frame {
   std::array<std::byte, kFrameHeaderBytes> header_;
   Bytes metadata_;  // extension, tensor descriptors, fork descriptors
   Bytes payload_;
-  std::vector<Block> blocks_;
+  std::vector<SentTensors::Block> blocks_;     // until they are shared
+  std::shared_ptr<SentTensors> sent_tensors_;  // null: not shared
   std::shared_ptr<Lending> lending_;
   std::size_t size_ = 0;
 };
