@@ -25,12 +25,16 @@ struct Faults {
   double corrupt_byte = 0;   ///< probability that one byte of a segment is changed
   double partial_write = 0;  ///< probability that a write is partial, or arrives in two pieces
 
+  double small_buffer = 0;  ///< probability that a connection takes at most 16 KiB before they are read
+  double clock_drift = 0;   ///< probability that a process's clock runs up to 5% too fast or too slow
+
   /// Mean time between two of the following faults, each of a random kind at a random worker. 0: none of them occur.
   std::chrono::milliseconds interval{0};
   bool kill = false;        ///< ends a process at once
   bool restart = false;     ///< starts half of the ended processes again
   bool lose_host = false;   ///< ends a process without notice to its peers, as a power failure does
   bool pause = false;       ///< pauses a process for up to `longest_outage`
+  bool stall = false;       ///< stops one thread for up to `longest_outage`
   bool partition = false;   ///< separates two groups of hosts, in one or both directions, for up to `longest_outage`
   bool cut_pair = false;    ///< separates two hosts, neither of them rank 0's, for up to `longest_outage`
   bool clock_jump = false;  ///< moves a worker's clock forward by up to a second

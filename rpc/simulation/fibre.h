@@ -49,8 +49,8 @@ class FibreStacks {
 class Fibre {
  public:
   Fibre(FibreStacks& stacks, SimulatedWorker& worker, uint64_t number, std::string name, std::function<void()> body);
-  /// Leaks the stack of a fibre that has not ended, without unwinding it.
-  ~Fibre();
+  /// Keeps a fibre that will not end until the process does, because nothing can unwind its stack.
+  static void abandon(std::unique_ptr<Fibre> fibre);
   Fibre(const Fibre&) = delete;
   Fibre& operator=(const Fibre&) = delete;
 
@@ -65,6 +65,8 @@ class Fibre {
 
   // Used by the scheduler.
   bool runnable = false;
+  bool stalled = false;  ///< it must not run
+  bool held = false;     ///< it could run, but is stalled
   bool detached = false;
   bool in_time = true;         ///< whether the last wait ended before its deadline
   const char* waits_for = "";  ///< description of the current wait

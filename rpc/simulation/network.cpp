@@ -195,7 +195,7 @@ class SimulatedStream final : public Stream, public SimulatedDescriptor {
     if (!in.readable().empty() || in.end_received || shut_) events |= EPOLLIN;
     if (in.end_received || shut_) events |= EPOLLRDHUP;
     if (connection_->errors[static_cast<std::size_t>(end_)] != 0) events |= EPOLLIN | EPOLLERR | EPOLLHUP | EPOLLOUT;
-    if (connection_->made && out.used() < network_.faults_.buffer) events |= EPOLLOUT;
+    if (connection_->made && out.used() < connection_->buffer) events |= EPOLLOUT;
     return events;
   }
 
@@ -335,6 +335,11 @@ std::vector<Connection*> SimulatedNetwork::connections() const {
 std::shared_ptr<Connection> SimulatedNetwork::make(bool tcp, int from, int to) {
   auto connection = std::make_shared<Connection>();
   connection->number = ++made_;
+  connection->buffer = faults_.buffer;
+  if (random_.chance(faults_.small_buffer)) {
+    connection->buffer = random_.between(1024, 16384);
+    ++counters_["small buffer"];
+  }
   connection->tcp = tcp;
   connection->hosts[0] = from;
   connection->hosts[1] = to;
@@ -465,12 +470,12 @@ ssize_t SimulatedNetwork::write(Connection& connection, int end, const iovec* fr
   Flow& flow = connection.flows[static_cast<std::size_t>(end)];
   std::size_t wanted = 0;
   for (int i = 0; i < count; ++i) wanted += from[i].iov_len;
-  if (flow.used() >= faults_.buffer && wanted > 0) {
+  if (flow.used() >= connection.buffer && wanted > 0) {
     flow.was_full = true;
     errno = EAGAIN;
     return -1;
   }
-  std::size_t room = std::min(wanted, faults_.buffer - flow.used());
+  std::size_t room = std::min(wanted, connection.buffer - flow.used());
   // An empty buffer accepts a small message whole, as on Linux.
   if ((flow.unread > 0 || room > kWhole) && room > 1 && random_.chance(faults_.part)) {
     ++counters_["partial write"];
@@ -496,7 +501,7 @@ ssize_t SimulatedNetwork::write(Connection& connection, int end, const iovec* fr
     bytes.erase(0, first);
   }
   send(connection, end, {.bytes = std::move(bytes)});
-  if (room < wanted && flow.used() < faults_.buffer) {  // a partial write with room left: still writable
+  if (room < wanted && flow.used() < connection.buffer) {  // a partial write with room left: still writable
     world_.after(std::chrono::microseconds(1),
                  [shared = connection.shared_from_this(), end] { report(*shared, end, EPOLLOUT); });
   }

@@ -74,10 +74,11 @@ class SimulatedPoller final : public Poller {
 /// Delays and faults of connections. Faults are probabilities.
 struct NetworkFaults {
   std::chrono::microseconds min_delay{20}, max_delay{200};
-  double long_delay = 0;  ///< per segment: it is delayed by up to 200 ms more
-  double reset = 0;       ///< per write: the connection is reset
-  double corrupt = 0;     ///< per segment: one byte is changed
-  double part = 0.1;      ///< per write: it is partial; also, that its bytes are split into two segments
+  double long_delay = 0;    ///< per segment: it is delayed by up to 200 ms more
+  double reset = 0;         ///< per write: the connection is reset
+  double small_buffer = 0;  ///< of a connection
+  double corrupt = 0;       ///< per segment: one byte is changed
+  double part = 0.1;        ///< per write: it is partial; also, that its bytes are split into two segments
   std::size_t buffer = std::size_t{256} << 10;  ///< capacity of each direction, in bytes
 };
 
@@ -111,6 +112,7 @@ struct Flow {
 /// A connection between two workers.
 struct Connection : std::enable_shared_from_this<Connection> {
   uint64_t number = 0;
+  std::size_t buffer = 0;  ///< capacity of each direction in bytes
   bool tcp = true;
   int hosts[2] = {0, 0};
   std::array<SimulatedStream*, 2> streams{};  ///< null: closed, or not accepted yet

@@ -33,8 +33,9 @@ Faults Faults::harsh() {
   faults.long_delay = 0.02;
   faults.reset = 0.003;
   faults.corrupt_byte = 0.0005;
+  faults.small_buffer = faults.clock_drift = 0.2;
   faults.interval = 500ms;
-  faults.kill = faults.restart = faults.lose_host = faults.pause = faults.partition = faults.cut_pair =
+  faults.kill = faults.restart = faults.lose_host = faults.pause = faults.stall = faults.partition = faults.cut_pair =
       faults.clock_jump = faults.include_rank_0 = true;
   return faults;
 }
@@ -85,6 +86,7 @@ NetworkFaults network_faults(const Faults& faults) {
           .max_delay = faults.max_delay,
           .long_delay = faults.long_delay,
           .reset = faults.reset,
+          .small_buffer = faults.small_buffer,
           .corrupt = faults.corrupt_byte,
           .part = faults.partial_write};
 }
@@ -156,6 +158,10 @@ class Simulation {
     SimulatedWorker& worker = world_.add_worker(rank, report.starts++);
     workers_.resize(static_cast<std::size_t>(options_.world_size));
     workers_[static_cast<std::size_t>(rank)] = &worker;
+    if (random_.chance(options_.faults.clock_drift)) {
+      worker.clock_drift = 0.1 * random_.unit() - 0.05;
+      happens("clock drift", rank);
+    }
     report.killed = false;
     ++open_;
     network_.host_up(rank);
@@ -215,6 +221,7 @@ class Simulation {
     network_.calm();
     for (SimulatedWorker* worker : workers_)
       if (worker != nullptr && worker->paused) world_.go_on(*worker);
+    for (const uint64_t fibre : std::exchange(stalled_, {})) world_.stall(fibre, false);
   }
 
   void fault() {
@@ -223,6 +230,7 @@ class Simulation {
     if (faults.kill) kinds.push_back([this] { kill(false); });
     if (faults.lose_host) kinds.push_back([this] { kill(true); });
     if (faults.pause) kinds.push_back([this] { pause(); });
+    if (faults.stall) kinds.push_back([this] { stall(); });
     if (faults.partition) kinds.push_back([this] { partition(); });
     if (faults.cut_pair) kinds.push_back([this] { cut_pair(); });
     if (faults.clock_jump) kinds.push_back([this] { clock_jump(); });
@@ -277,6 +285,16 @@ class Simulation {
     });
   }
 
+  void stall() {
+    SimulatedWorker* const worker = any();
+    if (worker == nullptr || worker->fibres.empty()) return;
+    const uint64_t fibre = worker->fibres[random_.below(worker->fibres.size())];
+    if (!world_.stall(fibre, true)) return;
+    happens("stall", worker->rank);
+    stalled_.push_back(fibre);
+    world_.after(duration(), [this, fibre] { world_.stall(fibre, false); });
+  }
+
   void partition() {
     std::vector<std::pair<int, int>> cut;
     std::vector<bool> side(static_cast<std::size_t>(options_.world_size));
@@ -325,7 +343,8 @@ class Simulation {
   const SharedKey key_;
   std::vector<SimulatedWorker*> workers_;  // by rank; null: not running
   SimulatedWorker* none_ = nullptr;
-  int open_ = 0;  // workers whose function has not returned, and pending restarts
+  std::vector<uint64_t> stalled_;  // fibres that have been stalled, until faults stop
+  int open_ = 0;                   // workers whose function has not returned, and pending restarts
 };
 
 }  // namespace
@@ -349,11 +368,12 @@ void check(const Faults& faults) {
   check_time("faults.until", faults.until, 0s, kLongestTime);
   for (const auto& [name, probability] :
        {std::pair("long_delay", faults.long_delay), std::pair("reset", faults.reset),
-        std::pair("corrupt_byte", faults.corrupt_byte), std::pair("partial_write", faults.partial_write)})
+        std::pair("corrupt_byte", faults.corrupt_byte), std::pair("partial_write", faults.partial_write),
+        std::pair("small_buffer", faults.small_buffer), std::pair("clock_drift", faults.clock_drift)})
     TENDRIL_CHECK_AS(UsageError, probability >= 0 && probability <= 1, "rpc::simulate: faults.", name,
                      " must be 0 to 1, got ", probability);
-  const bool some =
-      faults.kill || faults.lose_host || faults.pause || faults.partition || faults.cut_pair || faults.clock_jump;
+  const bool some = faults.kill || faults.lose_host || faults.pause || faults.stall || faults.partition ||
+                    faults.cut_pair || faults.clock_jump;
   TENDRIL_CHECK_AS(
       UsageError, !some || faults.interval.count() > 0,
       "rpc::simulate: faults.interval must be positive where processes, hosts or clocks have faults, got 0");

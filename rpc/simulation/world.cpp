@@ -36,7 +36,7 @@ void World::set_network(Network& network, std::function<std::unique_ptr<Poller>(
 // ---- workers
 
 SimulatedWorker& World::add_worker(int rank, int start) {
-  SimulatedWorker& worker = workers_.emplace_back();
+  SimulatedWorker& worker = *workers_.emplace_back(std::make_unique<SimulatedWorker>());
   worker.rank = rank;
   worker.start = start;
   worker.clock_ahead =
@@ -60,6 +60,7 @@ bool World::end(SimulatedWorker& worker) {
     if (its) worker.parked.push_back(number);
     return its;
   });
+  for (const uint64_t number : worker.fibres) stall(number, false);
   for (uint64_t steps = 0; !worker.fibres.empty() && steps < kMostStepsAfterDeath; ++steps) {
     if (worker.parked.empty()) {  // advances its clock to the next deadline
       Thread* next = nullptr;
@@ -68,7 +69,7 @@ bool World::end(SimulatedWorker& worker) {
         if (one->deadline != Clock::time_point::max() && (!next || one->deadline < next->deadline)) next = one;
       }
       if (next == nullptr) break;
-      worker.clock_ahead = std::max(worker.clock_ahead, next->deadline - time_);
+      worker.clock_ahead += std::max(next->deadline - time_of(worker), Clock::duration(0));
       end_of_wait(*next);
       continue;
     }
@@ -80,7 +81,7 @@ bool World::end(SimulatedWorker& worker) {
   for (const uint64_t number : std::exchange(worker.fibres, {})) {
     for (auto& [on, waiting] : waiters_) std::erase(waiting, number);
     drop_timer(*find(number));
-    fibres_.erase(number);
+    Thread::abandon(std::move(fibres_.extract(number).mapped()));
   }
   std::erase_if(waiters_, [](const auto& one) { return one.second.empty(); });
   worker.parked.clear();
@@ -91,8 +92,22 @@ bool World::end(SimulatedWorker& worker) {
     }
     worker.values.destroy();
     loaded_ = nullptr;
+  } else {
+    abandon(worker);
   }
   return all;
+}
+
+/// Keeps what its fibres that do not end still refer to.
+void World::abandon(SimulatedWorker& worker) {
+  static auto& abandoned = *new std::vector<std::unique_ptr<SimulatedWorker>>;
+  if (loaded_ == &worker) {
+    worker.values.save();
+    loaded_ = nullptr;
+  }
+  const auto its = std::ranges::find(workers_, &worker, &std::unique_ptr<SimulatedWorker>::get);
+  abandoned.push_back(std::move(*its));
+  workers_.erase(its);
 }
 
 void World::go_on(SimulatedWorker& worker) {
@@ -100,7 +115,34 @@ void World::go_on(SimulatedWorker& worker) {
   for (const uint64_t number : std::exchange(worker.parked, {})) runnable_.push_back(number);
 }
 
+bool World::stall(uint64_t number, bool stalled) {
+  Thread* const fibre = find(number);
+  if (fibre == nullptr || fibre->ended()) return false;
+  fibre->stalled = stalled;
+  if (!stalled && std::exchange(fibre->held, false)) {
+    fibre->runnable = false;
+    make_runnable(*fibre);
+  }
+  return true;
+}
+
 // ---- time
+
+/// The time by the worker's clock.
+Clock::time_point World::time_of(const SimulatedWorker& worker) const noexcept {
+  const double gained = worker.clock_drift * static_cast<double>(elapsed().count());
+  return time_ + worker.clock_ahead + Clock::duration(static_cast<Clock::rep>(gained));
+}
+
+/// When the worker's clock will say `own`, or now if it has. max(): in more than ten years.
+Clock::time_point World::time_when(const SimulatedWorker& worker, Clock::time_point own) const noexcept {
+  const Clock::time_point now = time_of(worker);
+  if (own <= now) return time_;
+  if (own >= now + std::chrono::hours(24 * 365 * 10)) return Clock::time_point::max();
+  if (worker.clock_drift == 0) return time_ + (own - now);
+  const double left = static_cast<double>((own - now).count()) / (1 + worker.clock_drift);
+  return time_ + Clock::duration(static_cast<Clock::rep>(left) + 1);
+}
 
 void World::at(Clock::time_point time, std::function<void()> event) {
   events_.push({std::max(time, time_), ++events_made_, false, std::move(event)});
@@ -139,6 +181,10 @@ World::Ended World::run(const std::function<bool()>& done) {
     const std::size_t which = schedule_.below(runnable_.size());
     Thread& fibre = *find(std::exchange(runnable_[which], runnable_.back()));
     runnable_.pop_back();
+    if (fibre.stalled) {
+      fibre.held = true;
+      continue;
+    }
     if (fibre.worker.paused) {
       fibre.worker.parked.push_back(fibre.number);
       continue;
@@ -217,9 +263,8 @@ bool World::block(const void* on, Clock::time_point deadline, const char* what) 
   fibre.deadline = deadline;
   if (on != nullptr) waiters_[on].push_back(fibre.number);
   if (deadline != Clock::time_point::max() && !fibre.worker.dead) {
-    const Clock::duration ahead = fibre.worker.clock_ahead;
-    fibre.timer = deadline <= time_ + ahead ? time_ : deadline - ahead;
-    sleepers_.emplace(fibre.timer, fibre.number);
+    fibre.timer = time_when(fibre.worker, deadline);
+    if (fibre.timer != Clock::time_point::max()) sleepers_.emplace(fibre.timer, fibre.number);
   }
   fibre.pause();
   drop_timer(fibre);
@@ -268,7 +313,7 @@ Clock::time_point World::now() noexcept {
   } else {
     time_ += kClockReading;
   }
-  return time_ + worker.clock_ahead;
+  return time_of(worker);
 }
 
 void World::sleep_until(Clock::time_point when) {

@@ -25,7 +25,8 @@ struct SimulatedWorker {
   int rank = 0;
   int start = 0;  ///< number of restarts before this process
   SwitchedValues values{tendril::detail::SwitchedVariable::Of::process};
-  Clock::duration clock_ahead{0};  ///< its clock minus the world's time; not negative
+  Clock::duration clock_ahead{0};  ///< its clock minus the world's time, without the drift
+  double clock_drift = 0;          ///< time that its clock gains, relative to the world's
   bool paused = false;
   bool dead = false;              ///< killed, or its function has returned; it sends nothing any more
   std::vector<uint64_t> fibres;   ///< numbers of those that have not ended
@@ -58,6 +59,8 @@ class World final : public Simulator {
   bool end(SimulatedWorker& worker);
   void pause(SimulatedWorker& worker) { worker.paused = true; }
   void go_on(SimulatedWorker& worker);
+  /// From now on the fibre does not run, or does again. Returns false if it has ended.
+  bool stall(uint64_t fibre, bool stalled);
 
   // ---- time
   Clock::duration elapsed() const noexcept { return time_ - start_; }
@@ -119,12 +122,15 @@ class World final : public Simulator {
   Thread* find(uint64_t number) const;
   void make_runnable(Thread& fibre) noexcept;
   Clock::time_point next_time() const;
+  Clock::time_point time_of(const SimulatedWorker& worker) const noexcept;
+  Clock::time_point time_when(const SimulatedWorker& worker, Clock::time_point own) const noexcept;
   void run_event();
   void end_of_wait(Thread& fibre) noexcept;
   void drop_timer(Thread& fibre) noexcept;
   void step(Thread& fibre);
   void give_way();
   void forget(Thread& fibre);
+  void abandon(SimulatedWorker& worker);
   bool stop_waiting(const void* on, uint64_t number) noexcept;
 
   const Options options_;
@@ -140,7 +146,7 @@ class World final : public Simulator {
   std::size_t foreground_events_ = 0;
   std::set<std::pair<Clock::time_point, uint64_t>> sleepers_;      // fibres whose wait has a deadline
   std::unordered_map<const void*, std::deque<uint64_t>> waiters_;  // numbers of fibres, by the address
-  std::deque<SimulatedWorker> workers_;
+  std::vector<std::unique_ptr<SimulatedWorker>> workers_;
   Thread* current_ = nullptr;
   SimulatedWorker* loaded_ = nullptr;  // the worker whose values are in the variables
   Network* network_ = nullptr;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -85,6 +86,14 @@ void check_leaving(const SimulationReport& report, const Faults& faults);
 
 /// Whether no worker is killed, cut off or paused for long, so that every function must succeed.
 bool harmless(const Faults& faults);
+/// Whether processes or threads stop for up to `longest_outage`.
+inline bool stops(const Faults& faults) { return faults.pause || faults.stall; }
+/// The deadline, or the end of the faults if that is later and processes or threads may stop: they are late then.
+inline tendril::rpc::Clock::time_point excused(tendril::rpc::Clock::time_point deadline, const Faults& faults) {
+  return stops(faults) ? std::max(deadline, tendril::rpc::Clock::time_point(faults.until)) : deadline;
+}
+/// Whether deadlines may pass too early or too late.
+inline bool clocks_are_wrong(const Faults& faults) { return faults.clock_jump || faults.clock_drift > 0; }
 /// Whether received values may be wrong. Only frame headers have checksums, so a corrupted payload may go unnoticed.
 bool corrupts(const Faults& faults);
 const Faults& faults_now();  ///< the faults of the current simulation

@@ -228,7 +228,7 @@ bool counts(const Meeting& meeting) { return meeting.begin >= last_join + 3s && 
 
 /// If no clock jumps and rank 0 survives, all members agree once faults have stopped, and all of them can leave.
 void check_peace(const SimulationReport& report, const Faults& faults) {
-  if (faults.clock_jump || faults.include_rank_0 || corrupts(faults)) return;
+  if (clocks_are_wrong(faults) || faults.include_rank_0 || corrupts(faults)) return;
   std::string first;
   for (const auto& [rank, meeting] : meetings) {
     if (!counts(meeting)) continue;
@@ -293,11 +293,10 @@ void check_call(int64_t id, const Record& record, const SimulationReport& report
   if (record.outcome == Outcome::open) {
     if (survived) found.emplace_back("was never settled");
   } else {
-    // A paused worker, or one whose clock jumps, is late itself.
-    const auto allowed = 200ms + (faults.pause ? faults.longest_outage : 0ms) + (faults.clock_jump ? 60'000ms : 0ms);
     const auto late = record.settled - record.deadline;
-    if (late > allowed) found.push_back("was settled " + std::to_string(late / 1ms) + " ms late");
-    if (record.outcome == Outcome::timed_out && late < 0ms && survived && !faults.clock_jump)
+    if (record.settled > excused(record.deadline, faults) + (clocks_are_wrong(faults) ? 60'000ms : 200ms))
+      found.push_back("was settled " + std::to_string(late / 1ms) + " ms late");
+    if (record.outcome == Outcome::timed_out && late < 0ms && survived && !clocks_are_wrong(faults))
       found.push_back("timed out " + std::to_string(-late / 1us) + " us before its deadline");
   }
   if (harmless(faults) && faults.reset == 0 && faults.long_delay == 0) {
@@ -313,7 +312,7 @@ void check_call(int64_t id, const Record& record, const SimulationReport& report
 void check(const SimulationReport& report, const Faults& faults) {
   check_peace(report, faults);
   for (const auto& [rank, late] : shutdown_late)
-    if (late > 5s && !faults.clock_jump)
+    if (late > 5s && !clocks_are_wrong(faults))
       problem("shutdown of rank " + std::to_string(rank) + " ended " + std::to_string(late / 1ms) + " ms late");
   for (const auto& [id, record] : history) check_call(id, record, report, faults);
 }

@@ -145,7 +145,7 @@ const bool added = add({.name = "gradients",
                         .begin =
                             [](uint64_t seed) {
                               const Faults faults = faults_of(seed);
-                              peaceful = !faults.clock_jump && !faults.include_rank_0 && !corrupts(faults);
+                              peaceful = !clocks_are_wrong(faults) && !faults.include_rank_0 && !corrupts(faults);
                             },
                         .run = run,
                         .check = check_all_returned});

@@ -44,8 +44,8 @@ bool runs(WorkerId rank, const std::string& what, milliseconds timeout, const st
   } catch (const rpc::RpcError& e) {
     error = e.what();
   }
-  const rpc::Clock::duration late = now() - deadline, allowed = slack + (faults.pause ? faults.longest_outage : 0ms);
-  if (late > allowed && !faults.clock_jump)
+  const rpc::Clock::duration late = now() - deadline;
+  if (now() > excused(deadline, faults) + slack && !clocks_are_wrong(faults))
     problem(text + " ended " + std::to_string(late / 1ms) + " ms after its timeout: " + error);
   if (!error.empty() && harmless(faults)) problem(text + " failed: " + error);
   return error.empty();
@@ -134,7 +134,7 @@ void run(WorkerId rank) {
 
 /// Once faults have stopped, all workers can form a group.
 void check_last_rounds(const SimulationReport& report, const Faults& faults) {
-  if (faults.clock_jump || corrupts(faults)) return;
+  if (clocks_are_wrong(faults) || corrupts(faults)) return;
   for (const SimulationReport::Rank& rank : report.ranks)
     if (rank.killed) return;
   for (WorkerId rank = 0; rank < kWorkers; ++rank)

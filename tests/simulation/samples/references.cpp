@@ -222,7 +222,7 @@ void run(WorkerId rank) {
 
 /// When nobody refers to anything, no objects and no references are left, neither those of lost workers.
 void check_leftovers(const SimulationReport& report, const Faults& faults) {
-  if (faults.clock_jump || faults.include_rank_0 || corrupts(faults)) return;
+  if (clocks_are_wrong(faults) || faults.include_rank_0 || corrupts(faults)) return;
   for (const auto& [rank, left] : leftovers)
     if (!left.empty() && !report.ranks[static_cast<std::size_t>(rank)].killed)
       problem("rank " + std::to_string(rank) + " still has:" + left);

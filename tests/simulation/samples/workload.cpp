@@ -70,6 +70,9 @@ Faults faults_of(uint64_t seed) {
   faults.restart = random.chance(0.5);
   faults.include_rank_0 = random.chance(0.2);
   faults.pause = random.chance(0.3);
+  faults.stall = random.chance(0.3);
+  if (random.chance(0.2)) faults.small_buffer = 0.5;
+  if (random.chance(0.2)) faults.clock_drift = 0.5;
   faults.partition = random.chance(0.3);
   faults.cut_pair = random.chance(0.3);
   faults.clock_jump = random.chance(0.2);
@@ -164,7 +167,7 @@ void leave(WorkerId rank, std::chrono::milliseconds timeout) {
 }
 
 void check_leaving(const SimulationReport& report, const Faults& faults) {
-  if (faults.clock_jump) return;
+  if (clocks_are_wrong(faults)) return;
   const bool must_succeed = !faults.include_rank_0 && !corrupts(faults) && last_join + 3s <= first_leaving;
   for (const auto& [rank, leaving] : leavings) {
     if (leaving.late > 5s)
@@ -178,8 +181,8 @@ void check_leaving(const SimulationReport& report, const Faults& faults) {
 bool harmless(const Faults& faults) {
   // A delayed reconnection may exceed a short grace period.
   const bool may_resume = faults.reset == 0 || options_of_seed().agent.grace_period >= 1s;
-  return may_resume && !faults.kill && !faults.lose_host && !faults.partition && !faults.cut_pair && !faults.pause &&
-         !faults.clock_jump && !corrupts(faults);
+  return may_resume && !faults.kill && !faults.lose_host && !faults.partition && !faults.cut_pair && !stops(faults) &&
+         !clocks_are_wrong(faults) && !corrupts(faults);
 }
 
 bool corrupts(const Faults& faults) { return faults.corrupt_byte > 0; }
