@@ -1,6 +1,6 @@
 // Runs workloads with many seeds:
-//   campaign WORKLOAD FIRST_SEED LAST_SEED [transcript]
-// Prints each seed that breaks an invariant, a summary, and a line "ledger WORKLOAD FIRST_SEED LAST_SEED FAILURES".
+//   campaign WORKLOAD FIRST_SEED LAST_SEED [transcript | first]
+// Prints each seed that breaks an invariant, or only the first one, a summary, and a line "ledger WORKLOAD FIRST_SEED LAST_SEED FAILURES".
 // Exits with status 1 if a seed breaks an invariant, and with status 2 if an argument is wrong.
 #include <charconv>
 #include <chrono>
@@ -30,8 +30,9 @@ uint64_t seed_of(const char* what, const std::string& text) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc < 4 || argc > 5 || (argc == 5 && argv[4] != std::string("transcript"))) {
-    std::fprintf(stderr, "usage: %s WORKLOAD FIRST_SEED LAST_SEED [transcript]\nworkloads:", argv[0]);
+  const std::string option = argc == 5 ? argv[4] : "";
+  if (argc < 4 || argc > 5 || (argc == 5 && option != "transcript" && option != "first")) {
+    std::fprintf(stderr, "usage: %s WORKLOAD FIRST_SEED LAST_SEED [transcript | first]\nworkloads:", argv[0]);
     for (const auto& one : simulated::workloads()) std::fprintf(stderr, " %s", one.name.c_str());
     std::fprintf(stderr, "\n");
     return 2;
@@ -41,7 +42,7 @@ int main(int argc, char** argv) try {
   if (first > last)
     throw std::invalid_argument("LAST_SEED: expected at least FIRST_SEED, " + std::to_string(first) + ", got " +
                                 std::to_string(last));
-  const bool transcript = argc > 4;
+  const bool transcript = option == "transcript";
   const auto begin = std::chrono::steady_clock::now();
   uint64_t failures = 0, segments = 0, steps = 0;
   std::map<std::string, uint64_t> faults, seeds_with;
@@ -61,6 +62,7 @@ int main(int argc, char** argv) try {
     std::printf("%s, seed %llu:\n", workload.name.c_str(), static_cast<unsigned long long>(seed));
     for (const std::string& problem : outcome.problems) std::printf("  %s\n", problem.c_str());
     std::fflush(stdout);
+    if (option == "first") return 1;
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::printf("%s: seeds %llu to %llu, %llu failures; %.1f s, %.0f segments/s, %.0f steps/s;", workload.name.c_str(),
