@@ -15,6 +15,7 @@ set(CPACK_STRIP_FILES ${BUILD_SHARED_LIBS})
 find_package(Boost 1.81 CONFIG QUIET REQUIRED COMPONENTS json)
 set(boost libboost${Boost_VERSION_MAJOR}.${Boost_VERSION_MINOR}-dev)
 string(REPLACE "libboost" "libboost-json" boost_json ${boost})
+string(REPLACE "libboost" "libboost-context" CPACK_DEBIAN_PACKAGE_SUGGESTS ${boost})  # for tendril::simulation
 set(debian ${boost} ${boost_json} libssl-dev)
 set(fedora boost-devel openssl-devel)
 foreach(library "ZLIB:zlib1g-dev:zlib-devel" "PNG:libpng-dev:libpng-devel" "JPEG:libjpeg-dev:libjpeg-turbo-devel"
