@@ -43,7 +43,8 @@ class Group::Impl {
       } catch (...) {
         // Waits until the other workers have been told. They may have called this one already: shuts down here, so that
         // a handler that is still running is not the one that destroys the agent.
-        if (member_.agent && !member_.agent->has_shut_down()) (void)detail::leave(member_, Clock::now() + detail::kLeastPhase);
+        if (member_.agent && !member_.agent->has_shut_down())
+          (void)detail::leave(member_, Clock::now() + detail::kLeastPhase);
         throw;
       }
     });

@@ -1,7 +1,7 @@
 // Runs workloads with many seeds:
 //   campaign WORKLOAD FIRST_SEED LAST_SEED [transcript | first]
-// Prints each seed that breaks an invariant, or only the first one, a summary, and a line "ledger WORKLOAD FIRST_SEED LAST_SEED FAILURES".
-// Exits with status 1 if a seed breaks an invariant, and with status 2 if an argument is wrong.
+// Prints each seed that breaks an invariant, or only the first one, a summary, and a line "ledger WORKLOAD FIRST_SEED
+// LAST_SEED FAILURES". Exits with status 1 if a seed breaks an invariant, and with status 2 if an argument is wrong.
 #include <charconv>
 #include <chrono>
 #include <cstdint>
