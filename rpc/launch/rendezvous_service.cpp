@@ -47,6 +47,8 @@ void RendezvousService::wait_until_left(Clock::time_point deadline) {
 
 void RendezvousService::wait_until(bool (RendezvousServer::*holds)() const noexcept, Clock::time_point deadline) {
   for (std::chrono::microseconds pause = 50us;; pause = std::min<std::chrono::microseconds>(2 * pause, 5ms)) {
+    const auto agent = agent_.lock();
+    if (!agent || agent->is_shut_down()) return;  // its loop runs nothing any more, and would keep itself alive
     Promise<bool> told(loop_.get());
     Future<bool> answer = told.future();
     loop_->post_io([weak = weak_from_this(), told = std::move(told), holds]() mutable {

@@ -20,7 +20,7 @@ namespace {
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 constexpr int kCount = std::size(kSignals);
 
-Mutex mutex;
+Mutex guards_mutex;
 int guards = 0;
 struct sigaction previous[kCount];
 bool replaced[kCount];
@@ -46,7 +46,7 @@ void drain() {
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(guards_mutex);
   if (pipe_ends[0] < 0 && ::pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0)
     throw RpcError(std::string("pipe2: ") + std::strerror(errno));
   if (guards++ > 0) return;
@@ -73,7 +73,7 @@ void InterruptGuard::release(bool raise_again) {
   held_ = false;
   int signal = 0;
   {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(guards_mutex);
     if (--guards > 0) return;
     for (int i = 0; i < kCount; ++i)
       if (replaced[i]) ::sigaction(kSignals[i], &previous[i], nullptr);

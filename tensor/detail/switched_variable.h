@@ -54,7 +54,8 @@ class Switched final : public SwitchedVariable {
  public:
   Switched(Where, Initial) noexcept
       : SwitchedVariable(
-            kOf, [] { return static_cast<void*>(std::addressof(Where{}())); }, sizeof(T),
+            kOf, [] { return static_cast<void*>(std::addressof(Where{}())); },
+            sizeof(T),  // NOLINT(bugprone-sizeof-expression): also of pointers
             [](void* at) { ::new (at) T(Initial{}()); }, [](void* at) noexcept { static_cast<T*>(at)->~T(); }) {}
 };
 
