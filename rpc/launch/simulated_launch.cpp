@@ -1,10 +1,12 @@
 #include "tendril/rpc/launch/simulated_launch.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/agents.h"
+#include "tendril/rpc/threads/reactor.h"
 
 namespace tendril::rpc::detail {
 
@@ -27,6 +29,8 @@ void launch_simulated(int world_size, const std::function<int(WorkerId rank)>& r
                    "is the only worker");
   simulate_launch(settings(), world_size, run);
 }
+
+void post_to(Reactor& reactor, std::function<void()> f) { reactor.post(std::move(f)); }
 
 std::string name_of_real_worker() {
   const auto agents = live_agents();

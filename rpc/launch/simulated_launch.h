@@ -6,6 +6,10 @@
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/export.h"
 
+namespace tendril::rpc::detail {
+class Reactor;
+}
+
 TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
@@ -33,6 +37,7 @@ void launch_simulated(int world_size, const std::function<int(WorkerId rank)>& r
 void become_simulated_worker(const SpawnContext& context, const std::string& master_addr);
 /// Leaves the default group if it was not left, as at the end of a process.
 void leave_default_group() noexcept;
+void post_to(Reactor& reactor, std::function<void()> f);  ///< Reactor::post
 /// The name of a worker of this process in a real group, or an empty string.
 std::string name_of_real_worker();
 

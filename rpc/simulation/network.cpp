@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/launch/simulated_launch.h"
 #include "tendril/rpc/threads/reactor.h"
 
 namespace tendril::rpc::detail {
@@ -265,7 +266,7 @@ class SimulatedAcceptor final : public Acceptor {
  private:
   void tell() {
     // Only this owns `ready_`, and `close` drops it.
-    reactor_.post_function([this, weak = std::weak_ptr(ready_)] {
+    post_to(reactor_, [this, weak = std::weak_ptr(ready_)] {
       const auto ready = weak.lock();
       if (!ready) return;
       ready_ = nullptr;

@@ -38,13 +38,11 @@ class Reactor {
   };
 
   Reactor();
-  virtual ~Reactor();
+  ~Reactor();
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  /// Runs `f` soon on the leader's thread, once there is a leader. Virtual, because the simulation calls it from
-  /// another library.
-  virtual void post_function(std::function<void()> f) { post(std::move(f)); }
+  /// Runs `f` soon on the leader's thread, once there is a leader.
   template <class F>
   void post(F f) {
     struct Callable final : Posted {
