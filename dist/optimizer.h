@@ -68,7 +68,7 @@ class ReadParameters {
   ReadParameters& operator=(const ReadParameters&) = delete;
 
  private:
-  const std::shared_ptr<rpc::detail::SharedMutex> parameters_;  // a part of what it keeps alive
+  const std::shared_ptr<rpc::detail::SharedMutex> parameters_;  // keeps its owner alive
   std::shared_lock<rpc::detail::SharedMutex> lock_;
 };
 

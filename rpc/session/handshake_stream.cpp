@@ -42,7 +42,7 @@ class HandshakeStream::Readiness final : public Reactor::Watched {
     over_ = true;
     const Step dropped = std::exchange(step_, nullptr);
   }
-  /// The pending step may own the caller, so it is destroyed later.
+  /// Destroys the pending step later, because the step may own the caller.
   void end() {
     over_ = true;
     if (step_) reactor_.post([dropped = std::exchange(step_, nullptr)] {});

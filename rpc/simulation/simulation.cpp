@@ -237,11 +237,11 @@ class Simulation {
     if (!kinds.empty()) kinds[random_.below(kinds.size())]();
   }
 
-  /// Picks a running worker at random; null if there is none.
-  SimulatedWorker* any(bool rank_0_too = true) {
+  /// Picks a running worker at random, or null if no worker runs.
+  SimulatedWorker* any(bool include_rank_0 = true) {
     std::vector<SimulatedWorker*> living;
     for (SimulatedWorker* worker : workers_)
-      if (worker != nullptr && (rank_0_too || worker->rank != 0)) living.push_back(worker);
+      if (worker != nullptr && (include_rank_0 || worker->rank != 0)) living.push_back(worker);
     return living.empty() ? nullptr : living[random_.below(living.size())];
   }
 

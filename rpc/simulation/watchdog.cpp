@@ -32,12 +32,11 @@ void Watchdog::watch() {
   for (uint64_t seen = 0;; seen = steps_) {
     if (ended_.wait_for(lock, longest_, [&] { return over_; })) return;
     if (steps_ != seen || steps_ == 0) continue;
-    std::fprintf(
-        stderr,
-        "rpc::simulate: thread '%s' of rank %d has run for more than %lld s without waiting for anything that "
-        "is simulated. It may sleep, lock a std::mutex, read a socket or loop until the real clock says so: see "
-        "\"Restrictions\" in docs/simulation.md. (SimulationOptions::longest_step sets the limit.)\n",
-        name_.c_str(), rank_, static_cast<long long>(longest_.count()));
+    std::fprintf(stderr,
+                 "rpc::simulate: thread '%s' of rank %d has run for more than %lld s without waiting for anything that "
+                 "is simulated. It may sleep, lock a std::mutex, read a socket or loop until a real time: see "
+                 "\"Restrictions\" in docs/simulation.md. (SimulationOptions::longest_step sets the limit.)\n",
+                 name_.c_str(), rank_, static_cast<long long>(longest_.count()));
     std::abort();
   }
 }

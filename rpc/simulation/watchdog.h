@@ -10,7 +10,7 @@
 namespace tendril::rpc::detail {
 
 /// Ends the process, with a message that names the thread, if one step of a simulation takes too long by the real
-/// clock: the step waits for something outside the simulation, or never ends. It has a thread of its own.
+/// clock: the step waits for something outside the simulation, or never ends. It runs in a separate thread.
 class Watchdog {
  public:
   explicit Watchdog(std::chrono::seconds longest_step);  ///< 0: does nothing

@@ -98,7 +98,7 @@ bool World::end(SimulatedWorker& worker) {
   return all;
 }
 
-/// Keeps what its fibres that do not end still refer to.
+/// Keeps a worker whose fibres do not end, because they still refer to it.
 void World::abandon(SimulatedWorker& worker) {
   static auto& abandoned = *new std::vector<std::unique_ptr<SimulatedWorker>>;
   if (loaded_ == &worker) {

@@ -191,7 +191,7 @@ bool SocketLink::withdraw(uint64_t call_id) noexcept {
 void SocketLink::call_ended(const std::shared_ptr<SentTensors>& tensors) noexcept {
   if (tensors.use_count() == 1) return;  // the frame has been written
   std::unique_lock lock(mutex_);
-  while (reads_tensors_) {
+  while (reads_tensors_) {  // until a non-blocking system call returns
     lock.unlock();
     sleep_for(std::chrono::microseconds(20));
     lock.lock();
@@ -199,7 +199,7 @@ void SocketLink::call_ended(const std::shared_ptr<SentTensors>& tensors) noexcep
   tensors->call_ended = true;
   try {
     tensors->copy();
-  } catch (...) {  // no memory: the request must not be sent as it is now
+  } catch (...) {  // no memory: the changed elements must not be sent
     closed_ = true;
     if (!reason_) reason_ = std::current_exception();
     loop_->post_io([self = shared_from_this(), reason = reason_] { self->finish(reason); });

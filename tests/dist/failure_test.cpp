@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_request_that_comes_after_the_release_does_not_bring_the_c
     BOOST_TEST(Cluster::eventually([&] { return group.counters(rank).none(); }), "w" << rank);
 }
 
-/// Two workers of this process, of which the second can be started anew.
+/// Two workers of this process. The second one can be restarted.
 struct TwoWorkers {
   TwoWorkers() {
     std::jthread other([&] { zero = start(0); });

@@ -54,7 +54,7 @@ struct Outcome {
 };
 Outcome run(const Workload& workload, uint64_t seed, bool keep_transcript = false);
 
-/// The time of the simulation, which is the same for all workers: each worker's Clock starts at a time of its own.
+/// The time of the simulation, which is the same for all workers: each worker's Clock starts at a different time.
 inline tendril::rpc::Clock::time_point now() { return tendril::rpc::Clock::time_point(tendril::rpc::simulated_time()); }
 
 /// Random numbers for one worker's function, different for each rank and each start.
@@ -74,7 +74,7 @@ class AtWork {
   AtWork(const AtWork&) = delete;
   AtWork& operator=(const AtWork&) = delete;
 };
-/// Calls `wait_for_quiet`, and waits until nobody is at work, for 2 minutes at most.
+/// Calls `wait_for_quiet`, and waits until no worker is at work, for 2 minutes at most.
 void wait_for_others();
 
 /// Joins the group as "w" and the rank, with `options_of_seed`.

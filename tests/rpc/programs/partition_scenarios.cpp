@@ -53,7 +53,7 @@ int join_and_cut(
 }
 
 /// Sets the log level to `info`, forwards this process's standard error, and calls `noted` at each line that contains
-/// `text`, on a thread of its own.
+/// `text`, on a separate thread.
 void watch_log(const std::string& text, const std::function<void()>& noted) {
   ::setenv("TENDRIL_LOG", "info", 1);
   std::array<int, 2> ends{};

@@ -29,7 +29,7 @@ struct Update {
   bool acknowledged = false;
 };
 
-/// What the judge knows of one server.
+/// The judge's record of one server.
 struct Ledger {
   std::map<int64_t, Update> updates;
   std::vector<int64_t> sums{0};  // after each step
