@@ -64,13 +64,14 @@ Bytes ControlChannel::encode(uint64_t first, Iterator begin, Iterator end) {
 
 Bytes ControlChannel::send(std::vector<ControlRecord> records, Clock::time_point now) {
   const uint64_t first = next_to_send_;
+  Bytes payload = encode(first, records.begin(), records.end());
+  const bool was_empty = sent_.empty();
+  sent_.insert(sent_.end(), records.begin(), records.end());
   next_to_send_ += records.size();
-  if (sent_.empty()) {
+  if (was_empty) {
     retry_delay_ = kFirstRetry;
     retry_at_ = now + retry_delay_;
   }
-  Bytes payload = encode(first, records.begin(), records.end());
-  sent_.insert(sent_.end(), records.begin(), records.end());
   return payload;
 }
 

@@ -30,7 +30,10 @@ std::shared_ptr<Agent> RRefContext::agent() const {
 }
 
 void RRefContext::send_control(WorkerId to, Bytes payload) noexcept {
-  if (const auto agent = agent_or_null()) agent->send_control(to, std::move(payload));
+  try {
+    if (const auto agent = agent_or_null()) agent->send_control(to, std::move(payload));
+  } catch (const std::bad_alloc&) {  // ControlChannel sends the records again
+  }
 }
 
 RequestStatus RRefContext::withdraw_request(WorkerId from, uint64_t call_id) noexcept {

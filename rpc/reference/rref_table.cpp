@@ -10,6 +10,7 @@ namespace tendril::rpc {
 namespace {
 /// How often calls that were cancelled while they are served here are looked at: whether they have been answered.
 constexpr auto kCancelledInterval = std::chrono::milliseconds(100);
+constexpr auto kRetryWithoutMemory = std::chrono::milliseconds(20);
 }  // namespace
 
 std::string rref_text(const RRefId& id) { return "RRef " + to_string(id); }
@@ -66,6 +67,15 @@ void RRefTable::say(Session& session, ControlRecord record, bool urgent) {
   session.urgent |= urgent;
 }
 
+/// After this, two calls of `say` do not throw.
+void RRefTable::make_room(Session& session) {
+  const auto grow = [](auto& list, std::size_t more) {
+    if (list.capacity() - list.size() < more) list.reserve(2 * list.size() + more);
+  };
+  grow(session.outbox, 3);
+  grow(dirty_, 2);
+}
+
 /// Sends `creations_from`: earlier creations went to earlier sessions. The peer answers with its own.
 void RRefTable::say_own_creations(Session& session) {
   const auto last = last_rref_.find(session.peer.id);
@@ -74,21 +84,22 @@ void RRefTable::say_own_creations(Session& session) {
 }
 
 /// Sends the records that cannot wait, and those that have waited long enough. Looks only at sessions with new records
-/// and at those whose time has come, however many others have records that wait.
+/// and at those whose time has come, however many others have records that wait. If it throws, no record is lost.
 void RRefTable::collect(Effects& effects) {
+  release_again();
   if (dirty_.empty() && lazy_.empty()) return;
   const Clock::time_point now = options_.clock();
-  for (const WorkerId worker : dirty_) {
+  for (; !dirty_.empty(); dirty_.pop_back()) {
+    const WorkerId worker = dirty_.back();
     Session* const session = session_of(worker);
     if (!session || session->outbox.empty()) continue;
     if (session->urgent || session->outbox.size() >= ControlChannel::kMaxRecords) {
       flush(*session, now, effects);
     } else if (session->lazy_at == Clock::time_point::max()) {
-      session->lazy_at = now + options_.lazy_delay;
-      lazy_.emplace_back(session->lazy_at, worker);
+      lazy_.emplace_back(now + options_.lazy_delay, worker);
+      session->lazy_at = lazy_.back().first;
     }
   }
-  dirty_.clear();
   for (; !lazy_.empty() && lazy_.front().first <= now; lazy_.pop_front()) {
     Session* const session = session_of(lazy_.front().second);
     if (session && session->lazy_at == lazy_.front().first) flush(*session, now, effects);
@@ -96,13 +107,13 @@ void RRefTable::collect(Effects& effects) {
 }
 
 void RRefTable::flush(Session& session, Clock::time_point now, Effects& effects) {
-  auto first = session.outbox.begin();
-  while (first != session.outbox.end()) {
-    const auto count = std::min<std::ptrdiff_t>(session.outbox.end() - first, ControlChannel::kMaxRecords);
-    effects.batches.emplace_back(session.peer.id, session.channel.send({first, first + count}, now));
-    first += count;
+  while (!session.outbox.empty()) {
+    const auto first = session.outbox.begin();
+    const auto last = first + std::min<std::ptrdiff_t>(session.outbox.end() - first, ControlChannel::kMaxRecords);
+    auto& batch = effects.batches.emplace_back(session.peer.id, Bytes());
+    batch.second = session.channel.send({first, last}, now);
+    session.outbox.erase(first, last);
   }
-  session.outbox.clear();
   session.urgent = false;
   session.lazy_at = Clock::time_point::max();
 }
@@ -110,7 +121,8 @@ void RRefTable::flush(Session& session, Clock::time_point now, Effects& effects)
 void RRefTable::perform(Effects effects) noexcept {
   if (!effects.batches.empty()) {
     if (const HostCall host{*this}) {
-      for (auto& [to, payload] : effects.batches) host->send_control(to, std::move(payload));
+      for (auto& [to, payload] : effects.batches)
+        if (!payload.empty()) host->send_control(to, std::move(payload));
     }
   }
   for (const auto& state : effects.confirmed) state->confirm();
@@ -265,7 +277,11 @@ Clock::time_point RRefTable::on_timer(Clock::time_point now) noexcept {
     Event event(*this);
     expire(now, event.effects);
     if (!expiring_.empty()) next = expiring_.begin()->first.first;
-    collect(event.effects);  // before the deadlines are read: it may set some
+    try {
+      collect(event.effects);  // before the deadlines are read: it may set some
+    } catch (const std::bad_alloc&) {
+    }
+    if (has_unreleased_ || !dirty_.empty()) next = std::min(next, now + kRetryWithoutMemory);
     for (auto& [worker, session] : sessions_) {
       for (Bytes& batch : session->channel.on_timer(now)) event.effects.batches.emplace_back(worker, std::move(batch));
       next = std::min({next, session->channel.next_timer(), session->lazy_at});

@@ -112,6 +112,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   Session* session_of(WorkerId worker) noexcept;
   Session* session_of(WorkerId worker, uint64_t incarnation) noexcept;
   void say(Session& session, ControlRecord record, bool urgent = true);
+  void make_room(Session& session);
   void collect(Effects& effects);
   void flush(Session& session, Clock::time_point now, Effects& effects);
   void perform(Effects effects) noexcept;
@@ -135,6 +136,8 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   void say_own_creations(Session& session);
 
   // rref_user.cpp
+  void release(User& user, const ForkId& fork);
+  void release_again();
   std::shared_ptr<RRefState> new_user(const RRefId& id, const Session& owner, const ForkId& fork);
   bool resume_at_once(const WorkerInfo& from, ParkedMessage& parked) noexcept;
   std::shared_ptr<RRefState> arrived_fork(Session& from, const ForkDescriptor& fork,
@@ -167,6 +170,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   std::unordered_map<WorkerId, uint64_t> lost_;       // by peer: the incarnation with which the last session ended
   std::unordered_map<WorkerId, std::unique_ptr<Session>> sessions_;
   std::vector<WorkerId> dirty_;  // sessions with new records to send
+  bool has_unreleased_ = false;  // some users are `unreleased`
   // Sessions whose records may wait, in the order of their times; also former times, of sessions that have sent since.
   std::deque<std::pair<Clock::time_point, WorkerId>> lazy_;
   std::unordered_map<RRefId, std::unique_ptr<Owned>> owned_;

@@ -47,6 +47,7 @@ struct RRefTable::User {
   bool known = false;         // the owner knows this fork
   bool asked = false;         // the owner was asked and has not answered
   bool dropped = false;       // no handle any more; waits for `known`, to be deleted
+  bool unreleased = false;    // no handle any more; there was no memory to tell the owner
   std::exception_ptr error;   // lost: nothing is left to tell the owner
   std::vector<std::shared_ptr<Arrival>> waiting;
 };
@@ -108,7 +109,10 @@ class RRefTable::Event {
  public:
   explicit Event(RRefTable& table) : table_(table), lock_(table.mutex_) {}
   ~Event() {
-    table_.collect(effects);
+    try {
+      table_.collect(effects);
+    } catch (const std::bad_alloc&) {  // the next event or timer tries again
+    }
     lock_.unlock();
     table_.perform(std::move(effects));
   }

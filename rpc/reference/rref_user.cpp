@@ -45,8 +45,16 @@ void RRefTable::released(const ForkId& fork) noexcept {
   Event event(*this);
   const auto found = users_.find(fork);
   if (found == users_.end()) return;
-  User& user = *found->second;
-  no_longer_asked(user);
+  no_longer_asked(*found->second);
+  try {
+    release(*found->second, fork);
+  } catch (const std::bad_alloc&) {
+    found->second->unreleased = has_unreleased_ = true;
+  }
+}
+
+/// Tells the owner, and erases the user. Nothing has changed if it throws.
+void RRefTable::release(User& user, const ForkId& fork) {
   Session* owner = session_of(user.owner, user.owner_incarnation);
   if (owner && !user.error) {
     if (user.created_here && user.sent && !user.known) {
@@ -54,12 +62,23 @@ void RRefTable::released(const ForkId& fork) noexcept {
       user.dropped = true;
       return;
     }
+    make_room(*owner);
     if (user.created_here && !user.sent) {
       say(*owner, {.kind = ControlRecord::creation_cancelled, .rref = user.rref, .fork = fork});
     }
     say(*owner, {.kind = ControlRecord::fork_delete, .rref = user.rref, .fork = fork});
   }
-  users_.erase(found);
+  users_.erase(fork);
+}
+
+/// Users whose release lacked memory.
+void RRefTable::release_again() {
+  if (!has_unreleased_) return;
+  std::vector<ForkId> again;
+  for (const auto& [fork, user] : users_)
+    if (user->unreleased) again.push_back(fork);
+  for (const ForkId& fork : again) release(*users_.at(fork), fork);
+  has_unreleased_ = false;
 }
 
 void RRefTable::accepted(Session& from, const ForkId& fork, Effects& effects) {
@@ -92,7 +111,7 @@ void RRefTable::owner_lost(Session& session, const std::exception_ptr& error, Ef
     User& user = *entry.second;
     if (user.owner != session.peer.id || user.owner_incarnation != session.incarnation) return false;
     lose(user, error, effects);
-    return user.dropped;
+    return user.dropped || user.unreleased;
   });
 }
 

@@ -361,8 +361,12 @@ ssize_t SocketLink::send_now(std::span<const ConstBuffer> buffers) noexcept {
 }
 
 void SocketLink::write_failed(int error) noexcept {
-  const auto reason =
-      std::make_exception_ptr(PeerLostError("connection lost: " + std::system_category().message(error), true));
+  std::exception_ptr reason;
+  try {
+    reason = std::make_exception_ptr(PeerLostError("connection lost: " + std::system_category().message(error), true));
+  } catch (...) {  // no memory
+    reason = std::current_exception();
+  }
   {
     const std::lock_guard lock(mutex_);
     connected_ = false;
@@ -373,11 +377,15 @@ void SocketLink::write_failed(int error) noexcept {
   }
   // What the peer sent before it went away is still read: the reading side reports the end, which comes at once where
   // the socket itself was in order (no memory, a record that could not be made).
-  loop_->post_io([self = shared_from_this(), reason] {
-    if (!self->watched_) return self->connection_lost(reason);
-    const std::lock_guard lock(self->mutex_);
-    if (!self->connected_) self->stream_->end();  // else this is another connection
-  });
+  try {
+    loop_->post_io([self = shared_from_this(), reason] {
+      if (!self->watched_) return self->connection_lost(reason);
+      const std::lock_guard lock(self->mutex_);
+      if (!self->connected_) self->stream_->end();  // else this is another connection
+    });
+  } catch (const std::bad_alloc&) {
+    stream_->end();  // nothing replaces the connection while this thread is its writer
+  }
 }
 
 }  // namespace tendril::rpc::detail
