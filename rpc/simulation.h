@@ -38,6 +38,9 @@ struct Faults {
   bool partition = false;   ///< separates two groups of hosts, in one or both directions, for up to `longest_outage`
   bool cut_pair = false;    ///< separates two hosts, neither of them rank 0's, for up to `longest_outage`
   bool clock_jump = false;  ///< moves a worker's clock forward by up to a second
+  /// Makes an allocation with operator new fail in a function that a worker serves, or while its reply is sent.
+  /// Programs that define their own operator new cannot use it.
+  bool allocation_failure = false;
   std::chrono::milliseconds longest_outage{3000};  ///< also the longest time until a restart
   bool include_rank_0 = false;                     ///< rank 0 may be killed or lost as well
   /// The virtual time at which faults stop: cuts are healed and paused processes resume. 0: faults never stop.

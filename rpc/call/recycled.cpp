@@ -30,17 +30,21 @@ struct Spare {
 };
 constinit thread_local Spare spare{};
 
-struct AtThreadEnd {
-  ~AtThreadEnd() {
-    spare.ended = true;
-    spare.most_kept = 0;
-    for (Spare::Kind& kind : spare.kinds) {
-      while (Piece* const piece = kind.first) {
-        kind.first = piece->next;
-        ::operator delete(piece);
-      }
+/// Frees what this thread has kept. It keeps nothing until `ended` is reset.
+void stop_keeping() noexcept {
+  spare.ended = true;
+  spare.most_kept = 0;
+  for (Spare::Kind& kind : spare.kinds) {
+    while (Piece* const piece = kind.first) {
+      kind.first = piece->next;
+      ::operator delete(piece);
     }
+    kind.count = 0;
   }
+}
+
+struct AtThreadEnd {
+  ~AtThreadEnd() { stop_keeping(); }
 };
 
 /// The first piece that this thread frees. False: it keeps none any more.
@@ -76,6 +80,14 @@ void give_recycled(void* piece, std::size_t bytes) noexcept {
   Spare::Kind& kind = spare.kinds[at];
   kind.first = new (piece) Piece{kind.first};
   ++kind.count;
+}
+
+void recycle(bool on) noexcept {
+  if (on) {
+    spare.ended = false;
+  } else {
+    stop_keeping();
+  }
 }
 
 }  // namespace tendril::rpc::detail

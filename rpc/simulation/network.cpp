@@ -55,6 +55,7 @@ SimulatedPoller::~SimulatedPoller() {
 }
 
 void SimulatedPoller::add(int descriptor, uint32_t events) {
+  const World::InSimulator inside(world_);
   SimulatedDescriptor* const what = all_open().at({&worker_, descriptor});
   what->poller_ = this;
   watched_[descriptor] = {what, events};
@@ -80,6 +81,7 @@ void SimulatedPoller::forget(int descriptor) {
 }
 
 void SimulatedPoller::report(int descriptor, uint32_t events) {
+  const World::InSimulator inside(world_);
   const auto found = watched_.find(descriptor);
   if (found == watched_.end()) return;
   events &= found->second.events | EPOLLERR | EPOLLHUP;
@@ -353,6 +355,7 @@ std::shared_ptr<Connection> SimulatedNetwork::make(bool tcp, int from, int to) {
 }
 
 Network::Begun SimulatedNetwork::connect_unix(const std::string& path) {
+  const World::InSimulator inside(world_);
   SimulatedWorker& worker = world_.worker();
   if (worker.dead) return {.stream = nullptr, .error = ENETDOWN};
   const auto found = unix_.find(path);
@@ -388,6 +391,7 @@ uint16_t SimulatedNetwork::free_port(int host) {
 }
 
 Network::Begun SimulatedNetwork::connect_tcp(const tcp::endpoint& to) {
+  const World::InSimulator inside(world_);
   SimulatedWorker& worker = world_.worker();
   if (worker.dead) return {.stream = nullptr, .error = ENETDOWN};
   const int host = host_of(to.address(), worker.rank);
@@ -418,6 +422,7 @@ Network::Begun SimulatedNetwork::connect_tcp(const tcp::endpoint& to) {
 }
 
 std::unique_ptr<Acceptor> SimulatedNetwork::listen_unix(Reactor& reactor) {
+  const World::InSimulator inside(world_);
   SimulatedWorker& worker = world_.worker();
   const std::string path = "/simulated/" + std::to_string(++made_) + "/socket";
   auto acceptor = std::make_unique<SimulatedAcceptor>(*this, worker, reactor, path, tcp::endpoint());
@@ -426,6 +431,7 @@ std::unique_ptr<Acceptor> SimulatedNetwork::listen_unix(Reactor& reactor) {
 }
 
 std::unique_ptr<Acceptor> SimulatedNetwork::listen_tcp(Reactor& reactor, const tcp::endpoint& at) {
+  const World::InSimulator inside(world_);
   SimulatedWorker& worker = world_.worker();
   const uint16_t port = at.port() != 0 ? at.port() : free_port(worker.rank);
   if (tcp_.contains({worker.rank, port}))
@@ -443,6 +449,7 @@ std::unique_ptr<Acceptor> SimulatedNetwork::listen_tcp(Reactor&, int) {
 }
 
 std::vector<asio::ip::address> SimulatedNetwork::look_up(const std::string& host, boost::system::error_code& error) {
+  const World::InSimulator inside(world_);
   for (int i = 0; i < hosts_; ++i)
     if (host == "host-" + std::to_string(i)) return {address_of(i)};
   error = asio::error::host_not_found;
@@ -468,6 +475,7 @@ Clock::time_point SimulatedNetwork::arrival(Flow& flow, bool local) {
 }
 
 ssize_t SimulatedNetwork::write(Connection& connection, int end, const iovec* from, int count) {
+  const World::InSimulator inside(world_);
   Flow& flow = connection.flows[static_cast<std::size_t>(end)];
   std::size_t wanted = 0;
   for (int i = 0; i < count; ++i) wanted += from[i].iov_len;
@@ -510,6 +518,7 @@ ssize_t SimulatedNetwork::write(Connection& connection, int end, const iovec* fr
 }
 
 void SimulatedNetwork::send(Connection& connection, int end, Segment segment) {
+  const World::InSimulator inside(world_);
   Flow& flow = connection.flows[static_cast<std::size_t>(end)];
   flow.unread += segment.bytes.size();
   ++segments_;
@@ -599,6 +608,7 @@ void SimulatedNetwork::reset(Connection& connection) {
 
 /// Closes one end, as TCP does: bytes already sent still arrive; if received bytes are unread, the other end is reset.
 void SimulatedNetwork::closed(Connection& connection, int end, bool with_reset) {
+  const World::InSimulator inside(world_);
   Flow& out = connection.flows[static_cast<std::size_t>(end)];
   const Flow& in = connection.flows[static_cast<std::size_t>(1 - end)];
   connection.gone[static_cast<std::size_t>(end)] = true;

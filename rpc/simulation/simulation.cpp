@@ -8,8 +8,10 @@
 #include <memory>
 #include <utility>
 
+#include "tendril/rpc/call/recycled.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/simulated_launch.h"
+#include "tendril/rpc/simulation/allocations.h"
 #include "tendril/rpc/simulation/network.h"
 #include "tendril/rpc/simulation/world.h"
 #include "tendril/rpc/spawn.h"
@@ -37,6 +39,7 @@ Faults Faults::harsh() {
   faults.interval = 500ms;
   faults.kill = faults.restart = faults.lose_host = faults.pause = faults.stall = faults.partition = faults.cut_pair =
       faults.clock_jump = faults.include_rank_0 = true;
+  faults.allocation_failure = detail::Allocations::can_fail();
   return faults;
 }
 
@@ -64,6 +67,7 @@ namespace detail {
 namespace {
 
 constexpr uint16_t kPort = 29500;
+constexpr uint64_t kMostSkipped = 60;  // allocations before one that fails
 
 std::string text_of_current_exception() {
   try {
@@ -97,9 +101,12 @@ class Outside {
   Outside() {
     thread_.save();
     process_.save();
+    recycle(false);  // else the number of allocations would depend on what this thread did before
   }
   ~Outside() {
     simulator = nullptr;
+    Allocations::fail_for(nullptr);
+    recycle(true);
     thread_.load();
     process_.load();
   }
@@ -131,6 +138,7 @@ class Simulation {
 
   SimulationReport go() {
     simulator = &world_;
+    Allocations::fail_for(&world_);
     for (int rank = 0; rank < options_.world_size; ++rank) start(rank);
     if (options_.faults.interval.count() > 0) next_fault();
     if (options_.faults.until.count() > 0) world_.after(options_.faults.until, [this] { mend_all(); });
@@ -145,6 +153,7 @@ class Simulation {
     report_.digest = world_.transcript().digest();
     report_.transcript = world_.transcript().take();
     for (const auto& [what, times] : network_.counters()) report_.faults[what] += times;
+    if (world_.failed_allocations() > 0) report_.faults["allocation failure"] = world_.failed_allocations();
     for (SimulatedWorker* worker : std::exchange(workers_, {}))
       if (worker != nullptr) end(*worker, false);
     return std::move(report_);
@@ -219,8 +228,11 @@ class Simulation {
   void mend_all() {
     world_.note(0, "faults end");
     network_.calm();
-    for (SimulatedWorker* worker : workers_)
-      if (worker != nullptr && worker->paused) world_.go_on(*worker);
+    for (SimulatedWorker* worker : workers_) {
+      if (worker == nullptr) continue;
+      if (worker->paused) world_.go_on(*worker);
+      worker->allocations_left = -1;
+    }
     for (const uint64_t fibre : std::exchange(stalled_, {})) world_.stall(fibre, false);
   }
 
@@ -234,6 +246,7 @@ class Simulation {
     if (faults.partition) kinds.push_back([this] { partition(); });
     if (faults.cut_pair) kinds.push_back([this] { cut_pair(); });
     if (faults.clock_jump) kinds.push_back([this] { clock_jump(); });
+    if (faults.allocation_failure) kinds.push_back([this] { fail_allocation(); });
     if (!kinds.empty()) kinds[random_.below(kinds.size())]();
   }
 
@@ -334,6 +347,12 @@ class Simulation {
     worker->clock_ahead += std::chrono::nanoseconds(random_.below(1'000'000'000));
   }
 
+  /// Counted once it happens: the worker may serve nothing.
+  void fail_allocation() {
+    if (SimulatedWorker* const worker = any())
+      worker->allocations_left = static_cast<int64_t>(random_.below(kMostSkipped));
+  }
+
   const SimulationOptions options_;
   const std::function<void(WorkerId)>& run_;
   SimulationReport report_;
@@ -373,10 +392,13 @@ void check(const Faults& faults) {
     TENDRIL_CHECK_AS(UsageError, probability >= 0 && probability <= 1, "rpc::simulate: faults.", name,
                      " must be 0 to 1, got ", probability);
   const bool some = faults.kill || faults.lose_host || faults.pause || faults.stall || faults.partition ||
-                    faults.cut_pair || faults.clock_jump;
+                    faults.cut_pair || faults.clock_jump || faults.allocation_failure;
   TENDRIL_CHECK_AS(
       UsageError, !some || faults.interval.count() > 0,
-      "rpc::simulate: faults.interval must be positive where processes, hosts or clocks have faults, got 0");
+      "rpc::simulate: faults.interval must be positive where processes, hosts, clocks or allocations have faults, "
+      "got 0");
+  TENDRIL_CHECK_AS(UsageError, !faults.allocation_failure || Allocations::can_fail(),
+                   "rpc::simulate: faults.allocation_failure must be false in a program with its own operator new");
 }
 
 /// There is one simulation at a time.

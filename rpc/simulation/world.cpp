@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <utility>
 
+#include "tendril/rpc/call_context.h"
 #include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/threads/thread_state.h"
 #include "tendril/rpc/transport/network.h"
 
 namespace tendril::rpc::detail {
@@ -145,11 +147,13 @@ Clock::time_point World::time_when(const SimulatedWorker& worker, Clock::time_po
 }
 
 void World::at(Clock::time_point time, std::function<void()> event) {
+  const InSimulator inside(*this);
   events_.push({std::max(time, time_), ++events_made_, false, std::move(event)});
   ++foreground_events_;
 }
 
 void World::in_background(Clock::duration delay, std::function<void()> event) {
+  const InSimulator inside(*this);
   events_.push({time_ + delay, ++events_made_, true, std::move(event)});
 }
 
@@ -189,10 +193,25 @@ World::Ended World::run(const std::function<bool()>& done) {
       fibre.worker.parked.push_back(fibre.number);
       continue;
     }
+    const int rank = fibre.worker.rank;  // the fibre may be gone after its step
+    const uint64_t failed = failed_allocations_;
     step(fibre);
+    if (failed_allocations_ != failed) note(rank, "fault: allocation failure");
     time_ += std::chrono::nanoseconds(1000 + schedule_.below(kLongestStep * 1000));
   }
   return Ended::done;
+}
+
+bool World::allocation_fails() noexcept {
+  if (current_ == nullptr || current_->in_simulator > 0) return false;
+  int64_t& left = current_->worker.allocations_left;
+  if (left < 0 || current_->worker.dead) return false;
+  const ThreadState& thread = ThreadState::current();
+  if (CallContext::current().origin.function == nullptr || thread.io_callbacks > 0 || thread.leading != nullptr)
+    return false;
+  if (left-- > 0) return false;
+  ++failed_allocations_;
+  return true;
 }
 
 void World::step(Thread& fibre) {
@@ -204,8 +223,8 @@ void World::step(Thread& fibre) {
     loaded_ = &fibre.worker;
     loaded_->values.load();
   }
-  current_ = &fibre;
   fibre.values.load();
+  current_ = &fibre;
   fibre.resume();
   current_ = nullptr;
   if (fibre.ended()) {
@@ -240,6 +259,7 @@ World::Thread* World::find(uint64_t number) const {
 }
 
 void World::make_runnable(Thread& fibre) noexcept {
+  const InSimulator inside(*this);
   if (fibre.runnable) return;
   fibre.runnable = true;
   (fibre.worker.dead || fibre.worker.paused ? fibre.worker.parked : runnable_).push_back(fibre.number);
@@ -256,6 +276,7 @@ void World::end_of_wait(Thread& fibre) noexcept {
 void World::drop_timer(Thread& fibre) noexcept { sleepers_.erase({fibre.timer, fibre.number}); }
 
 bool World::block(const void* on, Clock::time_point deadline, const char* what) {
+  const InSimulator inside(*this);
   Thread& fibre = *current_;
   fibre.in_time = true;
   fibre.waits_for = what;
@@ -328,6 +349,7 @@ std::chrono::nanoseconds World::run_time() noexcept {
 }
 
 World::Fibre World::start(std::function<void()> body, const std::string& name) {
+  const InSimulator inside(*this);
   const uint64_t number = ++fibres_made_;
   auto fibre = std::make_unique<Thread>(stacks_, current_->worker, number, name, std::move(body));
   fibre->worker.fibres.push_back(number);
@@ -382,6 +404,7 @@ void World::wait(const void* word) noexcept { block(word, Clock::time_point::max
 void World::wake(const void* word) noexcept { wake_one(word); }
 
 void World::log(LogLevel level, std::string_view worker, std::string_view text) noexcept try {
+  const InSimulator inside(*this);
   if (level > LogLevel::warn || (current_ != nullptr && current_->worker.dead)) return;
   std::string line = "logs: ";
   line.append(worker).append(": ").append(text);

@@ -32,6 +32,7 @@ struct SimulatedWorker {
   std::vector<uint64_t> fibres;   ///< numbers of those that have not ended
   std::vector<uint64_t> parked;   ///< runnable fibres, while it is paused or dead
   std::vector<bool> descriptors;  ///< whether each number is in use
+  int64_t allocations_left = -1;  ///< in functions that it serves, until one fails; -1: none fails
 };
 
 /// Fibres, their scheduler, and virtual time. Every choice is drawn from the seed: which fibre runs next, how long a
@@ -61,6 +62,26 @@ class World final : public Simulator {
   void go_on(SimulatedWorker& worker);
   /// From now on the fibre does not run, or does again. Returns false if it has ended.
   bool stall(uint64_t fibre, bool stalled);
+
+  // ---- allocations
+  /// Called by operator new. Only allocations in functions that a worker serves fail.
+  bool allocation_fails() noexcept;
+  /// While it lives, allocations of the running fibre do not fail.
+  class InSimulator {
+   public:
+    explicit InSimulator(const World& world) noexcept : fibre_(world.current_) {
+      if (fibre_ != nullptr) ++fibre_->in_simulator;
+    }
+    ~InSimulator() {
+      if (fibre_ != nullptr) --fibre_->in_simulator;
+    }
+    InSimulator(const InSimulator&) = delete;
+    InSimulator& operator=(const InSimulator&) = delete;
+
+   private:
+    detail::Fibre* const fibre_;
+  };
+  uint64_t failed_allocations() const noexcept { return failed_allocations_; }
 
   // ---- time
   Clock::duration elapsed() const noexcept { return time_ - start_; }
@@ -138,7 +159,7 @@ class World final : public Simulator {
   Transcript transcript_;
   const Clock::time_point start_{std::chrono::hours(24 * 365)};
   Clock::time_point time_ = start_;
-  uint64_t steps_ = 0, events_made_ = 0, fibres_made_ = 0;
+  uint64_t steps_ = 0, events_made_ = 0, fibres_made_ = 0, failed_allocations_ = 0;
   FibreStacks stacks_;
   std::map<uint64_t, std::unique_ptr<Thread>> fibres_;
   std::vector<uint64_t> runnable_;

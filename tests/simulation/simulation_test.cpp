@@ -239,6 +239,29 @@ BOOST_AUTO_TEST_CASE(deadlock_is_detected_among_faults) {
   BOOST_TEST((report.time < 10s), report.text());
 }
 
+std::string repeat(const std::string& text) { return text + text; }
+
+BOOST_AUTO_TEST_CASE(failed_allocation_fails_only_its_call) {
+  int failed = 0;
+  const auto report = rpc::detail::simulate({.world_size = 2, .faults = {.interval = 5ms, .allocation_failure = true}},
+                                            [&](WorkerId rank) {
+                                              rpc::init_rpc("w" + std::to_string(rank));
+                                              for (int i = 0; i < 500 && rank == 0; ++i) {
+                                                const std::string text(100, 'a');
+                                                try {
+                                                  BOOST_TEST(rpc::rpc_sync<&repeat>(1, text) == text + text);
+                                                } catch (const rpc::RpcError& e) {
+                                                  BOOST_TEST(contains(e.what(), "std::bad_alloc"), e.what());
+                                                  ++failed;
+                                                }
+                                              }
+                                              rpc::shutdown();
+                                            });
+  BOOST_TEST(report.all_returned(), report.text());
+  BOOST_TEST(failed >= 5);
+  BOOST_TEST(report.faults.at("allocation failure") >= static_cast<uint64_t>(failed));
+}
+
 BOOST_AUTO_TEST_CASE(loop_until_a_time_ends) {
   const auto report = simulate(1, [](WorkerId) {
     const auto end = rpc::Clock::now() + 1ms;
@@ -341,29 +364,6 @@ BOOST_AUTO_TEST_CASE(same_seed_gives_the_same_transcript) {
       BOOST_TEST(first.report.digest == again.report.digest);
     }
     BOOST_TEST(simulated::run(workload, 1).report.digest != simulated::run(workload, 2).report.digest);
-  }
-}
-
-/// Runs the campaign program for one seed in a separate process, and returns its output.
-std::string transcript_of_process(const std::string& workload, uint64_t seed) {
-  const std::string command = std::string(TENDRIL_TEST_PROGRAMS "/campaign ") + workload + " " + std::to_string(seed) +
-                              " " + std::to_string(seed) + " transcript | grep -v 'segments/s'";
-  std::FILE* const pipe = ::popen(command.c_str(), "r");
-  BOOST_REQUIRE(pipe != nullptr);
-  std::string text;
-  char buffer[4096];
-  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, n);
-  ::pclose(pipe);
-  return text;
-}
-
-BOOST_AUTO_TEST_CASE(same_seed_repeats_in_another_process) {
-  for (const auto& workload : simulated::workloads()) {
-    for (uint64_t seed = 11; seed <= 14; ++seed) {
-      const std::string first = transcript_of_process(workload.name, seed);
-      BOOST_TEST(first.size() > 1000);
-      BOOST_TEST(first == transcript_of_process(workload.name, seed), workload.name << ", seed " << seed);
-    }
   }
 }
 

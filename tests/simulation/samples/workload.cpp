@@ -79,6 +79,7 @@ Faults faults_of(uint64_t seed) {
   faults.longest_outage = std::chrono::milliseconds(random.chance(0.5) ? 500 : 5000);
   faults.until = std::chrono::milliseconds(random.between(1000, 6000));
   if (random.chance(0.1)) faults.corrupt_byte = 0.0005;
+  faults.allocation_failure = random.chance(0.2);
   return faults;
 }
 
@@ -182,7 +183,7 @@ bool harmless(const Faults& faults) {
   // A delayed reconnection may exceed a short grace period.
   const bool may_resume = faults.reset == 0 || options_of_seed().agent.grace_period >= 1s;
   return may_resume && !faults.kill && !faults.lose_host && !faults.partition && !faults.cut_pair && !stops(faults) &&
-         !clocks_are_wrong(faults) && !corrupts(faults);
+         !clocks_are_wrong(faults) && !corrupts(faults) && !faults.allocation_failure;
 }
 
 bool corrupts(const Faults& faults) { return faults.corrupt_byte > 0; }
