@@ -1,7 +1,10 @@
 // Runs workloads with many seeds:
-//   campaign WORKLOAD FIRST_SEED LAST_SEED [transcript | first]
-// Prints each seed that breaks an invariant, or only the first one, a summary, and a line "ledger WORKLOAD FIRST_SEED
-// LAST_SEED FAILURES". Exits with status 1 if a seed breaks an invariant, and with status 2 if an argument is wrong.
+//   campaign WORKLOAD FIRST_SEED LAST_SEED [transcript | digests | first]
+// Prints each seed that breaks an invariant, a summary, and a line "ledger WORKLOAD FIRST_SEED LAST_SEED FAILURES".
+// Exits with status 1 if a seed breaks an invariant, and with status 2 if an argument is wrong. Options:
+//   transcript  also prints each transcript
+//   digests     also prints a line "digest SEED DIGEST" for each seed
+//   first       ends at the first seed that breaks an invariant
 #include <charconv>
 #include <chrono>
 #include <cstdint>
@@ -31,8 +34,8 @@ uint64_t seed_of(const char* what, const std::string& text) {
 
 int main(int argc, char** argv) try {
   const std::string option = argc == 5 ? argv[4] : "";
-  if (argc < 4 || argc > 5 || (argc == 5 && option != "transcript" && option != "first")) {
-    std::fprintf(stderr, "usage: %s WORKLOAD FIRST_SEED LAST_SEED [transcript | first]\nworkloads:", argv[0]);
+  if (argc < 4 || argc > 5 || (argc == 5 && option != "transcript" && option != "digests" && option != "first")) {
+    std::fprintf(stderr, "usage: %s WORKLOAD FIRST_SEED LAST_SEED [transcript | digests | first]\nworkloads:", argv[0]);
     for (const auto& one : simulated::workloads()) std::fprintf(stderr, " %s", one.name.c_str());
     std::fprintf(stderr, "\n");
     return 2;
@@ -50,6 +53,9 @@ int main(int argc, char** argv) try {
     const uint64_t seed = first + done;  // `last` may be the greatest number
     const simulated::Outcome outcome = simulated::run(workload, seed, transcript);
     if (transcript) std::fputs(outcome.report.transcript.c_str(), stdout);
+    if (option == "digests")
+      std::printf("digest %llu %llu\n", static_cast<unsigned long long>(seed),
+                  static_cast<unsigned long long>(outcome.report.digest));
     if (first == last) std::fputs(outcome.report.text().c_str(), stdout);
     segments += outcome.report.segments;
     steps += outcome.report.steps;
