@@ -1,17 +1,21 @@
 // Runs workloads with many seeds:
-//   campaign WORKLOAD FIRST_SEED LAST_SEED [transcript | first]
+//   campaign WORKLOAD FIRST_SEED LAST_SEED [transcript | first | page=FILE]
 // Prints each seed that breaks an invariant, or only the first one, a summary, and a line "ledger WORKLOAD FIRST_SEED
-// LAST_SEED FAILURES". Exits with status 1 if a seed breaks an invariant, and with status 2 if an argument is wrong.
+// LAST_SEED FAILURES". `page` is for a single seed: it writes the page that steps through the messages. Exits with
+// status 1 if a seed breaks an invariant, and with status 2 if an argument is wrong.
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "tests/simulation/workload.h"
 
@@ -27,12 +31,47 @@ uint64_t seed_of(const char* what, const std::string& text) {
   return seed;
 }
 
+/// Runs a seed as simulated::run does, and records its events. The simulation takes place in `begin`, because
+/// simulated::run sets the state that the workload reads and has no option to record.
+simulated::Outcome run_recorded(const simulated::Workload& workload, uint64_t seed) {
+  using simulated::SimulationReport;
+  SimulationReport report;
+  simulated::Workload outer = workload;
+  outer.begin = [&](uint64_t) {
+    if (workload.begin) workload.begin(seed);
+    report = tendril::rpc::detail::simulate({.world_size = workload.world_size,
+                                             .seed = seed,
+                                             .faults = simulated::faults_now(),
+                                             .time_limit = std::chrono::seconds(600),
+                                             .keep_events = 20'000},
+                                            workload.run);
+  };
+  outer.run = [](simulated::WorkerId) {};
+  outer.check = [&](const SimulationReport&, const simulated::Faults& faults) {
+    if (report.end != SimulationReport::End::done) simulated::problem("the program did not end:\n" + report.blocked);
+    workload.check(report, faults);
+  };
+  simulated::Outcome outcome = simulated::run(outer, seed);
+  outcome.report = std::move(report);
+  return outcome;
+}
+
+void write_page(const std::string& name, const simulated::SimulationReport& report) {
+  errno = 0;
+  std::ofstream file(name);
+  file << report.page();
+  file.close();
+  if (!file) throw std::runtime_error("page: cannot write '" + name + "': " + std::system_category().message(errno));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
   const std::string option = argc == 5 ? argv[4] : "";
-  if (argc < 4 || argc > 5 || (argc == 5 && option != "transcript" && option != "first")) {
-    std::fprintf(stderr, "usage: %s WORKLOAD FIRST_SEED LAST_SEED [transcript | first]\nworkloads:", argv[0]);
+  const std::string page = option.starts_with("page=") ? option.substr(5) : "";
+  if (argc < 4 || argc > 5 || (argc == 5 && option != "transcript" && option != "first" && page.empty())) {
+    std::fprintf(stderr,
+                 "usage: %s WORKLOAD FIRST_SEED LAST_SEED [transcript | first | page=FILE]\nworkloads:", argv[0]);
     for (const auto& one : simulated::workloads()) std::fprintf(stderr, " %s", one.name.c_str());
     std::fprintf(stderr, "\n");
     return 2;
@@ -42,13 +81,18 @@ int main(int argc, char** argv) try {
   if (first > last)
     throw std::invalid_argument("LAST_SEED: expected at least FIRST_SEED, " + std::to_string(first) + ", got " +
                                 std::to_string(last));
+  if (!page.empty() && first != last)
+    throw std::invalid_argument("page: expected a single seed, got " + std::to_string(first) + " to " +
+                                std::to_string(last));
   const bool transcript = option == "transcript";
   const auto begin = std::chrono::steady_clock::now();
   uint64_t failures = 0, segments = 0, steps = 0;
   std::map<std::string, uint64_t> faults, seeds_with;
   for (uint64_t done = 0; done <= last - first; ++done) {
     const uint64_t seed = first + done;  // `last` may be the greatest number
-    const simulated::Outcome outcome = simulated::run(workload, seed, transcript);
+    const simulated::Outcome outcome =
+        page.empty() ? simulated::run(workload, seed, transcript) : run_recorded(workload, seed);
+    if (!page.empty()) write_page(page, outcome.report);
     if (transcript) std::fputs(outcome.report.transcript.c_str(), stdout);
     if (first == last) std::fputs(outcome.report.text().c_str(), stdout);
     segments += outcome.report.segments;
