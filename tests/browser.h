@@ -19,15 +19,14 @@ inline boost::test_tools::assertion_result has_chromium(boost::unit_test::test_u
 }
 
 /// Returns the page as HTML after its own script, and then `script`, have run out of things to do. Its address ends in
-/// `hash`. Writes files to `folder`. `flags` are Chromium's.
+/// `hash`. Writes files to `folder`.
 inline std::string shown(const std::filesystem::path& folder, const std::string& page, const std::string& script,
-                         const std::string& hash = "", const std::string& flags = "") {
+                         const std::string& hash = "") {
   std::ofstream(folder / "used.html", std::ios::binary) << page << "<script>" << script << "</script>";
   const std::string command = "cd '" + folder.string() +
                               "' && timeout 150 chromium --headless --no-sandbox --disable-gpu --user-data-dir=profile "
                               "--virtual-time-budget=60000 " +
-                              flags + " --dump-dom \"file://$PWD/used.html" + hash +
-                              "\" >dom 2>chromium_errors </dev/null";
+                              "--dump-dom \"file://$PWD/used.html" + hash + "\" >dom 2>chromium_errors </dev/null";
   const int status = std::system(command.c_str());
   std::ifstream dom(folder / "dom", std::ios::binary), errors(folder / "chromium_errors", std::ios::binary);
   BOOST_TEST(status == 0, std::string(std::istreambuf_iterator<char>(errors), {}));

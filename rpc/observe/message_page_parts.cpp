@@ -165,6 +165,7 @@ const middle = row => row * rowHeight + 15;
 const line = (x1, y1, x2, y2, name) => `<line x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" class="${name}"/>`;
 function text(content, left, y, anchor, room, name = '') {
   const most = Math.max(3, Math.floor(room / 6));
+  if (content.length > most) content = content.replace(/\b\w+::/g, '');  // namespaces go first
   const cut = content.length > most ? content.slice(0, most - 1) + '\u2026' : content;
   return `<text x="${left}" y="${y}" text-anchor="${anchor}" class="${name}">${escaped(cut)}</text>`;
 }

@@ -79,9 +79,13 @@ std::string text_of_frame(MessageKind kind, Bytes payload) {
     return text_of(read_error(message, "the sender"));
   }
   if (kind == MessageKind::group) {
+    if (payload.empty() || payload.front() != std::byte{0}) return "a part";  // Session::send_group
+    payload.erase(payload.begin());
     const RendezvousMessage message = decode_rendezvous(std::move(payload));
     std::string text = name_of(message.kind);
     if (!message.text.empty()) text += ": " + message.text;
+    if (message.kind == RendezvousKind::changed)
+      for (const MemberRecord& member : message.members) text += ", rank " + std::to_string(member.rank);
     return text;
   }
   return "";
