@@ -14,9 +14,9 @@
 namespace tendril::rpc::detail {
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> raw_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-const char* name_of(MessageKind kind) noexcept {
+const char* name_of_kind(MessageKind kind) noexcept {
   switch (kind) {
     case MessageKind::request:
       return "request";
@@ -46,7 +46,7 @@ const char* name_of(MessageKind kind) noexcept {
   return "bytes";
 }
 
-const char* name_of(RendezvousKind kind) noexcept {
+const char* name_of_kind(RendezvousKind kind) noexcept {
   switch (kind) {
     case RendezvousKind::join:
       return "join";
@@ -82,7 +82,7 @@ std::string text_of_frame(MessageKind kind, Bytes payload) {
     if (payload.empty() || payload.front() != std::byte{0}) return "a part";  // Session::send_group
     payload.erase(payload.begin());
     const RendezvousMessage message = decode_rendezvous(std::move(payload));
-    std::string text = name_of(message.kind);
+    std::string text = name_of_kind(message.kind);
     if (!message.text.empty()) text += ": " + message.text;
     if (message.kind == RendezvousKind::changed)
       for (const MemberRecord& member : message.members) text += ", rank " + std::to_string(member.rank);
@@ -92,11 +92,11 @@ std::string text_of_frame(MessageKind kind, Bytes payload) {
 }
 
 std::string text_of_handshake(std::string_view bytes, bool tagged) {
-  if (is_proof(bytes_of(bytes))) {
-    if (const auto text = proof_refusal(bytes_of(bytes))) return "refusal: " + *text;
+  if (is_proof(raw_bytes(bytes))) {
+    if (const auto text = proof_refusal(raw_bytes(bytes))) return "refusal: " + *text;
     return static_cast<ProofKind>(bytes[9]) == ProofKind::challenge ? "challenge" : "answer to the challenge";
   }
-  const Hello hello = decode_hello(bytes_of(bytes.substr(0, bytes.size() - (tagged ? kTagBytes : 0))));
+  const Hello hello = decode_hello(raw_bytes(bytes.substr(0, bytes.size() - (tagged ? kTagBytes : 0))));
   std::string text = (hello.enquiry ? "enquiry of " : "hello of ") + hello.worker.name;
   if (!hello.refusal.empty()) text += ", refuses: " + hello.refusal;
   return text;
@@ -157,9 +157,9 @@ void SentMessages::recognize_prefix(uint64_t begin) {
   }
   now_ = {.message = {.number = ++begun_, .bytes = head_.size(), .begin = begin}, .kept = head_};
   try {
-    const std::size_t size = is_proof(bytes_of(head_))
-                                 ? proof_size(bytes_of(head_)).value()
-                                 : hello_size(bytes_of(head_)).value() + (tagged_ ? kTagBytes : 0);
+    const std::size_t size = is_proof(raw_bytes(head_))
+                                 ? proof_size(raw_bytes(head_)).value()
+                                 : hello_size(raw_bytes(head_)).value() + (tagged_ ? kTagBytes : 0);
     now_.message.kind = "handshake";
     now_.message.bytes = size;
     left_ = size - head_.size();
@@ -170,7 +170,7 @@ void SentMessages::recognize_prefix(uint64_t begin) {
 }
 
 void SentMessages::recognize_frame() {
-  const auto header = read_frame_header(bytes_of(head_).first<kFrameHeaderBytes>());
+  const auto header = read_frame_header(raw_bytes(head_).first<kFrameHeaderBytes>());
   const bool is_possible = header && (header->is_part ? in_parts_.unannounced >= header->body && header->body > 0
                                                       : !header->in_parts || in_parts_.unannounced == 0);
   if (!is_possible) {
@@ -185,7 +185,7 @@ void SentMessages::recognize_frame() {
     in_parts_.message.bytes += kFrameHeaderBytes;
     return;
   }
-  now_.message.kind = name_of(header->kind);
+  now_.message.kind = name_of_kind(header->kind);
   now_.message.call_id = header->call_id;
   now_.message.function = header->function;
   now_.message.bytes = kFrameHeaderBytes + header->body;
@@ -210,7 +210,7 @@ void SentMessages::body_ended(const Changed& changed) {
     if (message.message.kind == "handshake") {
       message.message.text = text_of_handshake(message.kept, tagged_);
     } else if (is_whole && (message.message.kind == "error" || message.message.kind == "group")) {
-      const auto kept = bytes_of(message.kept).subspan(std::min<std::size_t>(message.metadata, message.kept.size()));
+      const auto kept = raw_bytes(message.kept).subspan(std::min<std::size_t>(message.metadata, message.kept.size()));
       message.message.text = text_of_frame(message.message.kind == "error" ? MessageKind::error : MessageKind::group,
                                            Bytes(kept.begin(), kept.end()));
     }

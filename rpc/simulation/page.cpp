@@ -10,6 +10,8 @@ std::string SimulationReport::page() const {
   page.end = end == End::done ? "all have ended" : end == End::stuck ? "deadlock" : "limit reached";
   page.ranks = static_cast<int>(ranks.size());
   page.has_times = true;
+  if (events.empty())
+    page.add({.kind = "left out", .text = "no events were recorded: set SimulationOptions::keep_events"});
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (events_left_out > 0 && i == events.size() / 2)
       page.add({.time = events[i].time,

@@ -149,6 +149,11 @@ frame.onload = () => {
   BOOST_TEST(contains(dom, "<title>width 390, fits</title>"), dom.substr(0, 200));
 }
 
+BOOST_AUTO_TEST_CASE(report_without_events_is_shown) {
+  report.events.clear();
+  BOOST_TEST(contains(shown(""), ">step 0 of 0: all have ended<"));
+}
+
 BOOST_AUTO_TEST_CASE(long_run_draws_only_the_rows_in_view) {
   while (report.events.size() < 20'000) message("request", 0, 1, "triple");
   const std::string dom = shown(kUse +

@@ -116,6 +116,7 @@ BOOST_AUTO_TEST_CASE(every_call_is_on_the_page) {
 BOOST_AUTO_TEST_CASE(events_are_not_recorded_by_default) {
   const auto report = rpc::detail::simulate({.world_size = 3}, &call_all);
   BOOST_TEST(report.events.empty());
+  BOOST_TEST(contains(report.page(), "no events were recorded: set SimulationOptions::keep_events"));
 }
 
 BOOST_AUTO_TEST_CASE(recording_does_not_change_the_run) {
