@@ -87,7 +87,7 @@ const char* const kMessagePageBody = R"html(
 
 const char* const kMessagePageScript = R"js(
 const at = id => document.getElementById(id);
-const events = data.events, last = events.length - 1, rowHeight = 24, timeWidth = data.timed ? 84 : 34;
+const events = data.events, last = events.length - 1, rowHeight = 24, timeWidth = data.timed ? 90 : 34;
 const isMessage = e => e.to !== undefined;
 const isFault = e => e.kind === 'fault', isError = e => e.kind === 'error' || e.kind === 'throw';
 const escaped = text => String(text).replace(/[&<>"']/g, c => '&#' + c.charCodeAt(0) + ';');
@@ -171,7 +171,7 @@ function text(content, left, y, anchor, room, name = '') {
 }
 /// The text of an event at one rank, on the side that has more room.
 function beside(e, y) {
-  const from = e.from < 0 ? timeWidth - 8 : x(e.from);
+  const from = e.from < 0 ? timeWidth + 6 : x(e.from);
   return width - from >= from - timeWidth ? text(label(e), from + 9, y + 4, 'start', width - from - 14)
                                           : text(label(e), from - 9, y + 4, 'end', from - timeWidth - 14);
 }
@@ -187,7 +187,7 @@ function message(e, row) {
     text(label(e), x1 + 7 * way, y1 - 4, way > 0 ? 'start' : 'end', Math.abs(x(e.to) - x1) - 12)];
 }
 function local(e, row) {
-  const y = middle(row), from = e.from < 0 ? timeWidth - 8 : x(e.from);
+  const y = middle(row), from = e.from < 0 ? timeWidth + 6 : x(e.from);
   const mark = isFault(e) ? `<path d="M ${from} ${y - 6} l 6 6 l -6 6 l -6 -6 Z"/>` : `<circle cx="${from}" cy="${y}" r="4"/>`;
   return [(isFault(e) ? line(timeWidth, y, width, y, 'across') : '') + mark, beside(e, y)];
 }
