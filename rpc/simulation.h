@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -60,6 +61,25 @@ struct SimulationOptions {
   /// for something that is not simulated: the process is aborted with a message that names the thread. 0: no limit.
   std::chrono::seconds longest_step{60};
   bool keep_transcript = false;
+  /// Number of events to keep in the report. If more occur, those in the middle of the run are left out.
+  std::size_t keep_events = 0;
+};
+
+/// Something that happened in a simulation: a message between two workers, or an event at one of them.
+struct SimulationEvent {
+  std::chrono::nanoseconds time{0};      ///< virtual time at which it happened, or the message was sent
+  std::chrono::nanoseconds arrival{-1};  ///< of the message's last byte; negative: it did not arrive
+  int from = -1;                         ///< rank; -1: of no worker
+  int to = -1;                           ///< rank of a message's receiver; -1: it is not a message
+  /// Of messages: "request", "reply", "error" and so on (docs/wire.md), "handshake", "connection" (it ends or is
+  /// reset), and "bytes" if they are not recognized. Of others: "start", "return", "throw", "fault", "recovery", "log"
+  /// and "connection" (it is made or refused).
+  std::string kind;
+  std::string text;         ///< the function of a call, the text of an error, the fault
+  uint64_t connection = 0;  ///< its number; 0: none
+  uint64_t bytes = 0;       ///< of the message
+  uint64_t call_id = 0;     ///< number of the call in its session; 0: none
+  bool corrupted = false;   ///< a fault changed a byte of the message
 };
 
 /// The result of a simulation.
@@ -85,9 +105,13 @@ struct SimulationReport {
   uint64_t digest = 0;                     ///< of the transcript: equal for equal seeds and options
   std::string transcript;                  ///< if keep_transcript is set
   std::map<std::string, uint64_t> faults;  ///< number of occurrences of each
+  std::vector<SimulationEvent> events;     ///< if keep_events is set; sorted by time
+  uint64_t events_left_out = 0;            ///< in the middle of `events`
 
   bool all_returned() const;
   std::string text() const;  ///< human-readable summary
+  /// An HTML page that steps through `events`. It needs no other file and no network.
+  std::string page() const;
 };
 
 namespace detail {

@@ -2,54 +2,56 @@
 
 #include <algorithm>
 #include <functional>
-#include <sstream>
+#include <string>
 #include <vector>
+
+#include "tendril/rpc/observe/message_page.h"
 
 namespace step_through {
 
 using namespace tendril::dist::autograd;
+using tendril::rpc::SimulationEvent;
+using tendril::rpc::detail::json_literal;
+using tendril::rpc::detail::MessagePage;
 
 namespace {
 
-constexpr const char* kHead = R"html(<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>A backward, step by step</title>
+/// Above the messages: the graph, with the state of each node.
+constexpr const char* kFigure = R"html(
 <style>
-  body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 62em; padding: 0 1em; }
-  button { font: inherit; padding: .2em 1em; margin-right: .5em; }
-  pre { background: #8882; padding: .8em; min-height: 7em; white-space: pre-wrap; }
-  svg { width: 100%; height: auto; background: #fff; border: 1px solid #ccc; }
-  .waiting { fill: #eee; stroke: #888; } .marked { fill: #ffe28a; stroke: #a70; }
-  .had { fill: #9fdfa0; stroke: #272; } .dropped { fill: #fff; stroke: #bbb; stroke-dasharray: 3; }
-  .key span { display: inline-block; padding: 0 .6em; margin-right: .5em; border: 1px solid #888; color: #000; }
+  #picture { overflow-x: auto; }
+  #picture svg { display: block; min-width: 40rem; width: 100%; max-height: 19rem; border: 1px solid var(--rule); }
+  #picture text { fill: var(--ink); } #picture .lane { fill: var(--panel); }
+  #picture .sent { stroke: var(--accent); stroke-width: 2; } #picture .used { fill: none; stroke: var(--dim); }
+  .waiting { fill: var(--paper); stroke: var(--dim); } .marked { fill: var(--marked); stroke: var(--hand); }
+  .had { fill: var(--had); stroke: var(--reply); } .dropped { fill: none; stroke: var(--rule); stroke-dasharray: 3; }
+  :root { --marked: #ffe28a; --had: #9fdfa0; }
+  @media (prefers-color-scheme: dark) { :root { --marked: #6b5312; --had: #1f5a2c; } }
+  .key span { display: inline-block; padding: 0 .6em; margin: 0 .5em .3em 0; border: 1px solid var(--dim); }
 </style>
-)html";
-
-constexpr const char* kScript = R"html(
-<p><button id="back">back</button><button id="next">next</button><button id="run">run</button>
-<b id="where"></b></p>
 <div id="picture"></div>
-<p class="key"><span style="background:#eee">waits</span><span style="background:#ffe28a">marked</span>
-<span style="background:#9fdfa0">has its gradient, has run</span>
+<p class="key"><span>waits</span><span style="background:var(--marked)">marked</span>
+<span style="background:var(--had)">has its gradient, has run</span>
 <span style="border-style:dashed">will get no gradient</span>S: where a message was sent, R: where it was received;
 gradients travel from R to S, then through the worker's graph to its other R</p>
-<pre id="lines"></pre><p>In transit:</p><pre id="events"></pre>
-<script>
-const columns = data.messages.length, width = 110 * columns + 90, lane = 90, height = lane * data.workers + 20;
-const x = i => 110 * i + 130, y = rank => lane * rank + 55;
-const at = new Map(data.messages.map((m, i) => [m.name, i]));
-const line = (x1, y1, x2, y2, more) => `<line x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" ${more}/>`;
+)html";
+
+constexpr const char* kScript = R"js(
+const columns = data.messages.length, fullWidth = 110 * columns + 90, lane = 90, fullHeight = lane * data.ranks + 20;
+const column = i => 110 * i + 130, height = rank => lane * rank + 55;
+const indices = new Map(data.messages.map((m, i) => [m.name, i]));
 function picture(state) {
-  let out = `<svg viewBox="0 0 ${width} ${height}" font-size="13" text-anchor="middle">`;
-  for (let r = 0; r < data.workers; ++r)
-    out += `<rect x="5" y="${y(r) - 40}" width="${width - 10}" height="80" fill="#f6f8fb"/>` +
-           `<text x="40" y="${y(r) + 5}">rank ${r}</text>`;
-  const place = (m, send) => [x(at.get(m.name)) + (send ? -22 : 22), y(send ? m.sender : m.receiver)];
+  let out = `<svg viewBox="0 0 ${fullWidth} ${fullHeight}" font-size="13" text-anchor="middle">`;
+  for (let r = 0; r < data.ranks; ++r)
+    out += `<rect x="5" y="${height(r) - 40}" width="${fullWidth - 10}" height="80" class="lane"/>` +
+           `<text x="40" y="${height(r) + 5}">rank ${r}</text>`;
+  const place = (m, send) => [column(indices.get(m.name)) + (send ? -22 : 22), height(send ? m.sender : m.receiver)];
   for (const m of data.messages) {
     const s = place(m, true), r = place(m, false);
-    out += line(...r, ...s, 'stroke="#36c" stroke-width="2"');
+    out += `<line x1="${r[0]}" y1="${r[1]}" x2="${s[0]}" y2="${s[1]}" class="sent"/>`;
     for (const user of m.users) {  // curved, to avoid other nodes
-      const u = place(data.messages[at.get(user)], true), bow = m.receiver === 0 ? -70 : 70;
-      out += `<path d="M ${u[0]} ${u[1]} Q ${(u[0] + r[0]) / 2} ${u[1] + bow} ${r[0]} ${r[1]}" fill="none" stroke="#999"/>`;
+      const u = place(data.messages[indices.get(user)], true), bow = m.receiver === 0 ? -70 : 70;
+      out += `<path d="M ${u[0]} ${u[1]} Q ${(u[0] + r[0]) / 2} ${u[1] + bow} ${r[0]} ${r[1]}" class="used"/>`;
     }
   }
   data.messages.forEach((m, i) => {
@@ -60,41 +62,8 @@ function picture(state) {
   });
   return out + '</svg>';
 }
-const last = data.steps.length - 1;
-let step = location.hash === '#last' ? last : Math.min(last, Math.max(0, parseInt(location.hash.slice(1)) || 0));
-const show = () => {
-  const one = data.steps[step];
-  document.getElementById('where').textContent = `step ${step} of ${last}` + (step === last ? ': ' + data.end : '');
-  document.getElementById('picture').innerHTML = picture(one.state);
-  document.getElementById('lines').textContent = one.lines.join('\n');
-  document.getElementById('events').textContent = one.events.join('\n') || 'nothing';
-  document.getElementById('back').disabled = step === 0;
-  document.getElementById('next').disabled = document.getElementById('run').disabled = step === last;
-};
-const go = to => { step = Math.min(last, Math.max(0, to)); show(); };
-document.getElementById('back').onclick = () => go(step - 1);
-document.getElementById('next').onclick = () => go(step + 1);
-document.getElementById('run').onclick = function walk() { go(step + 1); if (step < last) setTimeout(walk, 700); };
-document.onkeydown = e => { if (e.key === 'ArrowRight') go(step + 1); if (e.key === 'ArrowLeft') go(step - 1); };
-show();
-</script></html>
-)html";
-
-/// Returns a JSON string literal. Escapes `<` too, which could end the script.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '<') {
-      out += "\\u003c";
-    } else if (c == '\n') {
-      out += "\\n";
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
+const draw = event => { document.getElementById('picture').innerHTML = picture(event.state); };
+)js";
 
 template <class Range, class F>
 std::string array(const Range& range, F item) {
@@ -114,7 +83,7 @@ std::string name(MessageId message) {
 std::string state(const PassSimulation& simulation, MessageId message) {
   const PassSimulation::SendState send = simulation.send_state(message);
   const char* const of_send = send.fed ? "had" : send.dropped ? "dropped" : send.marked ? "marked" : "waiting";
-  return array(std::vector<std::string>{of_send, simulation.has_run(message) ? "had" : "waiting"}, quoted);
+  return array(std::vector<std::string>{of_send, simulation.has_run(message) ? "had" : "waiting"}, json_literal);
 }
 
 /// Returns the messages in topological order: each before the messages computed from it.
@@ -130,40 +99,56 @@ std::vector<MessageId> as_recorded(const SimulatedGraph& graph) {
   return order;
 }
 
-/// Returns one step as JSON: the transcript from line `from` on, the state of each node, and the messages in transit.
-std::string step(const PassSimulation& simulation, const std::vector<MessageId>& order, std::size_t from) {
+/// Returns a step's members in JSON: the transcript from line `from` on, the state of each node, and the messages in
+/// transit.
+std::string members(const PassSimulation& simulation, const std::vector<MessageId>& order, std::size_t from) {
   const std::vector<std::string> lines(simulation.transcript().begin() + static_cast<std::ptrdiff_t>(from),
                                        simulation.transcript().end());
-  return "{\"lines\":" + array(lines, quoted) +
-         ",\"state\":" + array(order, [&](MessageId id) { return state(simulation, id); }) + ",\"events\":" +
-         array(simulation.events(), [](const auto& one) { return quoted(PassSimulation::to_string(one)); }) + "}";
+  return ",\"lines\":" + array(lines, json_literal) +
+         ",\"state\":" + array(order, [&](MessageId id) { return state(simulation, id); }) + ",\"transit\":" +
+         array(simulation.events(), [](const auto& one) { return json_literal(PassSimulation::to_string(one)); });
+}
+
+/// Returns an event for the page: a message, or that a worker runs its graph.
+SimulationEvent shown(const PassSimulation::Event& event) {
+  using Kind = PassSimulation::Event::Kind;
+  if (event.kind == Kind::run) return {.from = event.to, .kind = "run", .text = "runs its graph"};
+  std::string messages;
+  for (const MessageId message : event.messages) messages += (messages.empty() ? "" : ", ") + name(message);
+  const char* const kind = event.kind == Kind::gradient  ? "gradient"
+                           : event.kind == Kind::mark    ? "mark"
+                           : event.kind == Kind::resolve ? "resolve"
+                           : event.kind == Kind::over    ? "over"
+                                                         : "answer";
+  return {.from = event.from, .to = event.to, .kind = kind, .text = messages};
 }
 
 }  // namespace
 
 std::string page(const Example& example, PassSimulation simulation) {
-  std::ostringstream out;
   const std::vector<MessageId> order = as_recorded(example.graph);
-  out << kHead << "<h1>A backward over " << example.workers << " workers, step by step</h1>\n<p>" << example.program
-      << "</p>\n<script>const data = {\"workers\":" << example.workers << ",\"messages\":"
-      << array(order,
-               [&](MessageId id) {
-                 const SimulatedMessage& message = example.graph.at(id);
-                 return "{\"name\":" + quoted(name(id)) + ",\"sender\":" + std::to_string(message.sender) +
-                        ",\"receiver\":" + std::to_string(message.receiver) +
-                        ",\"users\":" + array(message.users, [](MessageId user) { return quoted(name(user)); }) + "}";
-               })
-      << ",\n\"steps\":[";
+  MessagePage page;
+  page.title = "A backward over " + std::to_string(example.workers) + " workers, step by step";
+  page.summary = example.program;
+  page.ranks = example.workers;
+  page.figure = kFigure;
+  page.script = kScript;
+  page.members = ",\"messages\":" + array(order, [&](MessageId id) {
+                   const SimulatedMessage& message = example.graph.at(id);
+                   return "{\"name\":" + json_literal(name(id)) + ",\"sender\":" + std::to_string(message.sender) +
+                          ",\"receiver\":" + std::to_string(message.receiver) + ",\"users\":" +
+                          array(message.users, [](MessageId user) { return json_literal(name(user)); }) + "}";
+                 });
   simulation.start();
-  out << step(simulation, order, 0);
+  page.add({.from = 0, .kind = "start", .text = "calls backward"}, members(simulation, order, 0));
   while (!simulation.events().empty()) {
     const std::size_t from = simulation.transcript().size();
+    const SimulationEvent event = shown(simulation.events().front());
     simulation.happen(0);
-    out << ",\n" << step(simulation, order, from);
+    page.add(event, members(simulation, order, from));
   }
-  out << "],\n\"end\":" << quoted(simulation.finished() ? "backward returns" : "FAST waits for ever") << "};</script>"
-      << kScript;
-  return out.str();
+  page.end = simulation.finished() ? "backward returns" : "FAST waits for ever";
+  return page.html();
 }
 
 }  // namespace step_through

@@ -1,9 +1,11 @@
 // Parses TENDRIL_SIMULATE and simulates a program that calls rpc::launch.
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/simulated_launch.h"
@@ -15,10 +17,11 @@ namespace {
 
 struct Settings {
   SimulationOptions options;
-  std::string transcript;  // file name; empty: none
+  std::string transcript, page;  // file names; empty: none
 };
 
-constexpr const char* kExpected = "expected for example seed=7,faults=harsh,transcript=FILE";
+constexpr const char* kExpected = "expected for example seed=7,faults=harsh,transcript=FILE,page=FILE";
+constexpr std::size_t kPageEvents = 20'000;
 
 template <class T>
 T number(std::string_view name, std::string_view text) {
@@ -46,6 +49,9 @@ Settings parse(std::string_view text) {
     } else if (name == "transcript") {
       settings.transcript = value;
       settings.options.keep_transcript = true;
+    } else if (name == "page") {
+      settings.page = value;
+      settings.options.keep_events = kPageEvents;
     } else {
       throw UsageError("TENDRIL_SIMULATE: unknown setting '" + std::string(name) + "', " + kExpected);
     }
@@ -53,22 +59,45 @@ Settings parse(std::string_view text) {
   return settings;
 }
 
+/// A file that is written after the simulation. Opened before it, so that a wrong name is an error at once.
+class Output {
+ public:
+  /// Throws UsageError. An empty name writes nothing.
+  Output(const char* what, const std::string& name) : what_(what), name_(name) {
+    if (name.empty()) return;
+    errno = 0;
+    file_.open(name);
+    TENDRIL_CHECK_AS(UsageError, file_, message());
+  }
+  bool wanted() const noexcept { return !name_.empty(); }
+  /// Throws RpcError.
+  void write(const std::string& text) {
+    errno = 0;
+    file_ << text << std::flush;
+    TENDRIL_CHECK_AS(RpcError, file_, message());
+  }
+
+ private:
+  std::string message() const {
+    return std::string("TENDRIL_SIMULATE: ") + what_ + ": cannot write '" + name_ + "'" +
+           (errno != 0 ? ": " + std::system_category().message(errno) : "");
+  }
+
+  const char* const what_;
+  const std::string name_;
+  std::ofstream file_;
+};
+
 void launch(const std::string& text, int world_size, const std::function<int(WorkerId)>& run) {
   Settings settings = parse(text);
   settings.options.world_size = world_size;
-  std::ofstream transcript;
-  if (!settings.transcript.empty()) {
-    transcript.open(settings.transcript);
-    TENDRIL_CHECK_AS(UsageError, transcript, "TENDRIL_SIMULATE: cannot write the transcript to ", settings.transcript);
-  }
+  Output transcript("transcript", settings.transcript), page("page", settings.page);
   const SimulationReport report = simulate(settings.options, [&](WorkerId rank) {
     const int result = run(rank);
     TENDRIL_CHECK_AS(RpcError, result == 0, "the function returned ", result);
   });
-  if (transcript.is_open()) {
-    transcript << report.transcript << std::flush;
-    TENDRIL_CHECK_AS(RpcError, transcript, "TENDRIL_SIMULATE: cannot write the transcript to ", settings.transcript);
-  }
+  if (transcript.wanted()) transcript.write(report.transcript);
+  if (page.wanted()) page.write(report.page());
   std::fputs(("rpc::simulate: " + report.text()).c_str(), stderr);
   for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
     const SimulationReport::Rank& one = report.ranks[rank];

@@ -412,6 +412,8 @@ Network::Begun SimulatedNetwork::connect_tcp(const tcp::endpoint& to) {
       return world_.after(std::chrono::seconds(1 << (tries - 1)), [keep = again.lock()] { (*keep)(); });
     }
     SimulatedAcceptor* const there = listener(host, to);
+    if (Recorder* const recorder = world_.recorder())
+      recorder->connection(*made, 0, "connection", there != nullptr ? "connects to" : "is refused by");
     if (there == nullptr) return fail(*made, 0, ECONNREFUSED);
     made->made = true;
     there->knock(made);
@@ -522,9 +524,14 @@ void SimulatedNetwork::send(Connection& connection, int end, Segment segment) {
   Flow& flow = connection.flows[static_cast<std::size_t>(end)];
   flow.unread += segment.bytes.size();
   ++segments_;
+  Recorder* const recorder = world_.recorder();
+  if (recorder != nullptr) recorder->sent(connection, end, segment);
   if (connection.tcp && !segment.bytes.empty() && random_.chance(faults_.corrupt)) {
     ++counters_["corrupt byte"];
-    segment.bytes[random_.below(segment.bytes.size())] ^= static_cast<char>(1 << random_.below(8));
+    const char flipped = static_cast<char>(1 << random_.below(8));
+    const std::size_t at = random_.below(segment.bytes.size());
+    segment.bytes[at] ^= flipped;
+    if (recorder != nullptr) recorder->corrupted(connection, end, segment.bytes.size() - at);
   }
   segment.arrival = arrival(flow, !connection.tcp);
   arrive_at(segment.arrival, connection, end);
@@ -549,6 +556,7 @@ void SimulatedNetwork::deliver(Connection& connection, int end, const Segment& s
   using Kind = Segment::Kind;
   const int to = 1 - end;
   if (segment.kind == Kind::reset) {
+    if (Recorder* const recorder = world_.recorder()) recorder->received(connection, end, segment);
     world_.note(connection.hosts[to], "receives a reset over connection " + std::to_string(connection.number));
     return fail(connection, to, ECONNRESET);
   }
@@ -570,6 +578,7 @@ void SimulatedNetwork::receive(Connection& connection, int end, const Segment& s
   Flow& flow = connection.flows[static_cast<std::size_t>(end)];
   flow.received += segment.bytes;
   if (is_end) flow.end_received = true;
+  if (Recorder* const recorder = world_.recorder()) recorder->received(connection, end, segment);
   world_.note(connection.hosts[1 - end], "receives " + std::to_string(segment.bytes.size()) +
                                              " bytes over connection " + std::to_string(connection.number) +
                                              ", digest " + std::to_string(fnv1a(segment.bytes)));
@@ -595,6 +604,8 @@ void SimulatedNetwork::fail(Connection& connection, int end, int error) {
 }
 
 void SimulatedNetwork::reset(Connection& connection) {
+  if (Recorder* const recorder = world_.recorder())
+    recorder->connection(connection, 0, "fault", "fault: reset of the connection with");
   for (int end = 0; end < 2; ++end) {
     Flow& flow = connection.flows[static_cast<std::size_t>(end)];
     const Clock::time_point when = world_.time() + std::chrono::microseconds(random_.between(1, 200));

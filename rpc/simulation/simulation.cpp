@@ -126,6 +126,7 @@ class Simulation {
         run_(run),
         world_({.seed = options.seed,
                 .keep_transcript = options.keep_transcript,
+                .keep_events = options.keep_events,
                 .time_limit = options.time_limit,
                 .longest_step = options.longest_step}),
         network_(world_, options.world_size, network_faults(options.faults)),
@@ -152,6 +153,10 @@ class Simulation {
     report_.segments = network_.segments();
     report_.digest = world_.transcript().digest();
     report_.transcript = world_.transcript().take();
+    if (Recorder* const recorder = world_.recorder()) {
+      report_.events_left_out = recorder->left_out();
+      report_.events = recorder->take();
+    }
     for (const auto& [what, times] : network_.counters()) report_.faults[what] += times;
     if (world_.failed_allocations() > 0) report_.faults["allocation failure"] = world_.failed_allocations();
     for (SimulatedWorker* worker : std::exchange(workers_, {}))
@@ -174,7 +179,7 @@ class Simulation {
     report.killed = false;
     ++open_;
     network_.host_up(rank);
-    world_.note(rank, "starts");
+    world_.happens("start", rank, "starts");
     world_.start_in(worker, "main", [this, &worker, rank] {
       SimulationReport::Rank outcome;
       try {
@@ -195,7 +200,7 @@ class Simulation {
       SimulationReport::Rank& own = report_of(rank);
       own.returned = outcome.returned;
       own.error = outcome.error;
-      world_.note(rank, own.returned ? "returns" : "throws " + own.error);
+      world_.happens(own.returned ? "return" : "throw", rank, own.returned ? "returns" : "throws " + own.error);
       world_.after(0ns, [this, &worker] {
         if (!worker.dead) end(worker, false);
       });
@@ -226,7 +231,7 @@ class Simulation {
   bool over() const { return options_.faults.until.count() > 0 && world_.elapsed() >= options_.faults.until; }
 
   void mend_all() {
-    world_.note(0, "faults end");
+    world_.happens("recovery", 0, "faults end");
     network_.calm();
     for (SimulatedWorker* worker : workers_) {
       if (worker == nullptr) continue;
@@ -263,9 +268,10 @@ class Simulation {
         random_.below(static_cast<uint64_t>(std::chrono::nanoseconds(options_.faults.longest_outage).count()) + 1));
   }
 
-  void happens(const std::string& what, int rank) {
+  /// `more`: details that are recorded, and are not part of the fault's name.
+  void happens(const std::string& what, int rank, const std::string& more = "") {
     ++report_.faults[what];
-    world_.note(rank, "fault: " + what);
+    world_.happens("fault", rank, "fault: " + what, more);
   }
 
   void kill(bool silently) {
@@ -293,7 +299,7 @@ class Simulation {
     world_.pause(*worker);
     world_.after(duration(), [this, worker] {
       if (worker->dead || !worker->paused) return;
-      world_.note(worker->rank, "resumes");
+      world_.happens("recovery", worker->rank, "resumes");
       world_.go_on(*worker);
     });
   }
@@ -319,7 +325,7 @@ class Simulation {
         if (a != b && (!one_way || a) && !network_.is_cut(from, to)) cut.emplace_back(from, to);
       }
     if (cut.empty()) return;
-    happens(one_way ? "partition in one direction" : "partition", cut.front().first);
+    happens(one_way ? "partition in one direction" : "partition", cut.front().first, text_of(cut));
     cut_for_a_while(cut);
   }
 
@@ -328,14 +334,22 @@ class Simulation {
     if (others < 2) return;
     const int a = 1 + static_cast<int>(random_.below(others)), b = 1 + static_cast<int>(random_.below(others));
     if (a == b || network_.is_cut(a, b) || network_.is_cut(b, a)) return;
-    happens("pair cut", a);
+    happens("pair cut", a, text_of({{a, b}, {b, a}}));
     cut_for_a_while({{a, b}, {b, a}});
+  }
+
+  /// ": 0 to 1, 2 to 1": the directions in which nothing is delivered.
+  static std::string text_of(const std::vector<std::pair<int, int>>& cut) {
+    std::string text;
+    for (const auto& [from, to] : cut)
+      text += (text.empty() ? ": " : ", ") + std::to_string(from) + " to " + std::to_string(to);
+    return text;
   }
 
   void cut_for_a_while(const std::vector<std::pair<int, int>>& cut) {
     for (const auto& [from, to] : cut) network_.cut(from, to);
     world_.after(duration(), [this, cut] {
-      world_.note(cut.front().first, "cut healed");
+      world_.happens("recovery", cut.front().first, "cut healed", text_of(cut));
       for (const auto& [from, to] : cut) network_.mend(from, to);
     });
   }

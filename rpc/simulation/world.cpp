@@ -26,6 +26,9 @@ World::World(const Options& options)
       system_(schedule_.split()),
       workload_(schedule_.split()),
       transcript_(options.keep_transcript),
+      recorder_(options.keep_events == 0
+                    ? nullptr
+                    : std::make_unique<Recorder>(options.keep_events, [this] { return elapsed(); })),
       watchdog_(options.longest_step) {}
 
 World::~World() = default;
@@ -33,6 +36,11 @@ World::~World() = default;
 void World::set_network(Network& network, std::function<std::unique_ptr<Poller>()> make_poller) {
   network_ = &network;
   make_poller_ = std::move(make_poller);
+}
+
+void World::happens(const char* kind, int rank, const std::string& what, const std::string& more) {
+  note(rank, what);
+  if (recorder_) recorder_->happens(kind, rank, what + more);
 }
 
 // ---- workers
@@ -196,7 +204,7 @@ World::Ended World::run(const std::function<bool()>& done) {
     const int rank = fibre.worker.rank;  // the fibre may be gone after its step
     const uint64_t failed = failed_allocations_;
     step(fibre);
-    if (failed_allocations_ != failed) note(rank, "fault: allocation failure");
+    if (failed_allocations_ != failed) happens("fault", rank, "fault: allocation failure");
     time_ += std::chrono::nanoseconds(1000 + schedule_.below(kLongestStep * 1000));
   }
   return Ended::done;
@@ -408,7 +416,7 @@ void World::log(LogLevel level, std::string_view worker, std::string_view text) 
   if (level > LogLevel::warn || (current_ != nullptr && current_->worker.dead)) return;
   std::string line = "logs: ";
   line.append(worker).append(": ").append(text);
-  note(current_ != nullptr ? current_->worker.rank : -1, line);
+  happens("log", current_ != nullptr ? current_->worker.rank : -1, line);
 } catch (...) {  // out of memory
 }
 

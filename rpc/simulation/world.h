@@ -13,6 +13,7 @@
 
 #include "tendril/rpc/simulation/fibre.h"
 #include "tendril/rpc/simulation/random.h"
+#include "tendril/rpc/simulation/recorder.h"
 #include "tendril/rpc/simulation/transcript.h"
 #include "tendril/rpc/simulation/watchdog.h"
 #include "tendril/rpc/threads/poller.h"
@@ -42,6 +43,7 @@ class World final : public Simulator {
   struct Options {
     uint64_t seed = 0;
     bool keep_transcript = false;
+    std::size_t keep_events = 0;
     double give_way = 0.02;  ///< probability that a fibre yields before it locks a mutex
     uint64_t most_steps = 50'000'000;
     Clock::duration time_limit{};          ///< of virtual time
@@ -105,7 +107,10 @@ class World final : public Simulator {
 
   SimulationRandom& random() noexcept { return workload_; }  ///< for choices outside the scheduler
   Transcript& transcript() noexcept { return transcript_; }
+  Recorder* recorder() noexcept { return recorder_.get(); }  ///< null: events are not recorded
   void note(int rank, std::string_view what) { transcript_.note(elapsed(), rank, what); }
+  /// Notes an event, and records it as one of this kind. `more` is for the recorder alone.
+  void happens(const char* kind, int rank, const std::string& what, const std::string& more = "");
   uint64_t steps() const noexcept { return steps_; }
   void set_network(Network& network, std::function<std::unique_ptr<Poller>()> make_poller);
 
@@ -157,6 +162,7 @@ class World final : public Simulator {
   const Options options_;
   SimulationRandom schedule_, system_, workload_;
   Transcript transcript_;
+  const std::unique_ptr<Recorder> recorder_;
   const Clock::time_point start_{std::chrono::hours(24 * 365)};
   Clock::time_point time_ = start_;
   uint64_t steps_ = 0, events_made_ = 0, fibres_made_ = 0, failed_allocations_ = 0;

@@ -164,6 +164,23 @@ void check_bools(const Tensor& tensor, std::size_t index) {
 
 }  // namespace
 
+std::optional<FrameHeader> read_frame_header(std::span<const std::byte, kFrameHeaderBytes> bytes) noexcept {
+  const std::byte* const at = bytes.data();
+  if (get<uint32_t>(at) != kFrameMagic || get<uint8_t>(at + 4) != kWireVersion ||
+      get<uint32_t>(at + 100) != crc32c(bytes.first(kFrameHeaderBytes - 4)))
+    return std::nullopt;
+  FrameHeader header{.kind = static_cast<MessageKind>(get<uint8_t>(at + 5)),
+                     .is_part = get<uint8_t>(at + 5) == kPartOfFrame,
+                     .in_parts = (get<uint8_t>(at + kFlagsOffset) & kFrameInParts) != 0,
+                     .call_id = get<uint64_t>(at + 8),
+                     .function = get<uint64_t>(at + 16),
+                     .payload = get<uint64_t>(at + kPayloadBytesOffset)};
+  header.metadata = uint64_t{get<uint32_t>(at + 80)} + get<uint32_t>(at + 84) +
+                    get<uint32_t>(at + 92) * uint64_t{kForkDescriptorBytes};
+  header.body = header.metadata + header.payload + get<uint64_t>(at + 72);
+  return header;
+}
+
 FrameReader::FrameReader(const Limits& limits)
     : limits_(limits), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
 

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "tendril/rpc/wire/wire.h"
 
@@ -24,5 +26,19 @@ constexpr std::size_t tensor_descriptor_bytes(int rank) noexcept { return 16 + 1
 constexpr std::size_t padding_to_alignment(std::size_t offset) noexcept {
   return (kTensorAlignment - offset % kTensorAlignment) % kTensorAlignment;
 }
+
+/// A header on its own, for observers that do not read what follows.
+struct FrameHeader {
+  MessageKind kind = MessageKind::request;  ///< undefined for a part
+  bool is_part = false;                     ///< `body` bytes of the frame that is sent in parts follow
+  bool in_parts = false;                    ///< `body` bytes follow in parts
+  uint64_t call_id = 0, function = 0;
+  uint64_t metadata = 0;  ///< bytes before the payload
+  uint64_t payload = 0;   ///< bytes
+  uint64_t body = 0;      ///< bytes after the header
+};
+
+/// Returns std::nullopt unless the magic, the version and the checksum are right. Checks no limits.
+std::optional<FrameHeader> read_frame_header(std::span<const std::byte, kFrameHeaderBytes> bytes) noexcept;
 
 }  // namespace tendril::rpc

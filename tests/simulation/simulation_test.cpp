@@ -359,7 +359,8 @@ BOOST_AUTO_TEST_CASE(step_that_blocks_the_process_is_named) {
 BOOST_AUTO_TEST_CASE(same_seed_gives_the_same_transcript) {
   for (const auto& workload : simulated::workloads()) {
     for (uint64_t seed = 1; seed <= 5; ++seed) {
-      const auto first = simulated::run(workload, seed, true), again = simulated::run(workload, seed, true);
+      const auto first = simulated::run(workload, seed, {.transcript = true}),
+                 again = simulated::run(workload, seed, {.transcript = true});
       BOOST_TEST(first.report.transcript == again.report.transcript, workload.name << ", seed " << seed);
       BOOST_TEST(first.report.digest == again.report.digest);
     }

@@ -52,7 +52,12 @@ struct Outcome {
   std::vector<std::string> problems;
   SimulationReport report;
 };
-Outcome run(const Workload& workload, uint64_t seed, bool keep_transcript = false);
+/// What is kept in the report.
+struct Kept {
+  bool transcript = false;
+  std::size_t events = 0;
+};
+Outcome run(const Workload& workload, uint64_t seed, const Kept& kept = {});
 
 /// The time of the simulation, which is the same for all workers: each worker's Clock starts at a different time.
 inline tendril::rpc::Clock::time_point now() { return tendril::rpc::Clock::time_point(tendril::rpc::simulated_time()); }

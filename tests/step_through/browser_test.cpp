@@ -2,19 +2,14 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
+#include "tests/browser.h"
 #include "tests/example_program.h"
-#include "tests/skip.h"
 
 using tendril::test::contains;
 using tendril::test::ExampleProgram;
+using tendril::test::has_chromium;
 
 namespace {
-
-boost::test_tools::assertion_result has_chromium(boost::unit_test::test_unit_id) {
-  static const bool has = std::system("command -v chromium >/dev/null") == 0;
-  if (!has) tendril::testing::skip_suite("there is no chromium");
-  return has;
-}
 
 /// The page of the graph with an unused result.
 struct Page : ExampleProgram {
@@ -23,16 +18,8 @@ struct Page : ExampleProgram {
     text = tendril::test::read_file(folder / "page.html");
   }
 
-  /// What the page has become after its own script, and `script` behind it, have run out of things to do.
   std::string shown(const std::string& script, const std::string& hash = "") const {
-    write("used.html", text + "<script>" + script + "</script>");
-    const auto result = shell(
-        "timeout 150 chromium --headless --no-sandbox --disable-gpu --user-data-dir=profile "
-        "--virtual-time-budget=60000 "
-        "--dump-dom \"file://$PWD/used.html" +
-        hash + "\"");
-    BOOST_TEST(result.status == 0, result.err);
-    return result.out;
+    return tendril::test::shown(folder, text, script, hash);
   }
 
   std::string text;

@@ -207,7 +207,7 @@ std::optional<int64_t> unseal(int64_t sealed) {
   return number >= 0 && seal(number) == sealed ? std::optional(number) : std::nullopt;
 }
 
-Outcome run(const Workload& workload, uint64_t seed, bool keep_transcript) {
+Outcome run(const Workload& workload, uint64_t seed, const Kept& kept) {
   current_seed = seed;
   starts.clear();
   problems.clear();
@@ -219,7 +219,8 @@ Outcome run(const Workload& workload, uint64_t seed, bool keep_transcript) {
                                                    .seed = seed,
                                                    .faults = faults,
                                                    .time_limit = 600s,
-                                                   .keep_transcript = keep_transcript},
+                                                   .keep_transcript = kept.transcript,
+                                                   .keep_events = kept.events},
                                                   workload.run);
   const SimulationReport& report = outcome.report;
   if (report.end == SimulationReport::End::stuck) problem("deadlock:\n" + report.blocked);
