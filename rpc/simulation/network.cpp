@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/launch/simulated_launch.h"
-#include "tendril/rpc/threads/reactor.h"
+#include "tendril/rpc/simulation/acceptor.h"
+#include "tendril/rpc/simulation/stream.h"
 
 namespace tendril::rpc::detail {
 
@@ -18,275 +17,6 @@ constexpr std::size_t kWhole = 4096;
 constexpr uint32_t kFirstAddress = 0x0a000001;  // 10.0.0.1
 constexpr uint16_t kFirstFreePort = 40'000;
 }  // namespace
-
-// ---- descriptors and pollers
-
-SimulatedDescriptor::SimulatedDescriptor(World& world, SimulatedWorker& worker) : world_(world), worker_(worker) {
-  auto& taken = worker.descriptors;
-  if (taken.empty()) taken.assign(3, true);
-  const auto free = std::find(taken.begin(), taken.end(), false);
-  number_ = static_cast<int>(free - taken.begin());
-  if (free == taken.end()) {
-    taken.push_back(true);
-  } else {
-    *free = true;
-  }
-}
-
-SimulatedDescriptor::~SimulatedDescriptor() {
-  if (poller_ != nullptr) poller_->forget(number_);
-  worker_.descriptors[static_cast<std::size_t>(number_)] = false;
-}
-
-void SimulatedDescriptor::report(uint32_t events) {
-  if (poller_ != nullptr) poller_->report(number_, events);
-}
-
-namespace {
-/// The open descriptors of all workers, for SimulatedPoller::add.
-std::map<std::pair<SimulatedWorker*, int>, SimulatedDescriptor*>& all_open() {
-  static std::map<std::pair<SimulatedWorker*, int>, SimulatedDescriptor*> open;
-  return open;
-}
-}  // namespace
-
-SimulatedPoller::~SimulatedPoller() {
-  for (auto& [number, watched] : watched_) watched.what->poller_ = nullptr;
-}
-
-void SimulatedPoller::add(int descriptor, uint32_t events) {
-  const World::InSimulator inside(world_);
-  SimulatedDescriptor* const what = all_open().at({&worker_, descriptor});
-  what->poller_ = this;
-  watched_[descriptor] = {what, events};
-  report(descriptor, what->ready());
-}
-
-void SimulatedPoller::change(int descriptor, uint32_t events) noexcept {
-  const auto found = watched_.find(descriptor);
-  if (found == watched_.end()) return;
-  found->second.events = events;
-  report(descriptor, found->second.what->ready());
-}
-
-void SimulatedPoller::remove(int descriptor) noexcept {
-  const auto found = watched_.find(descriptor);
-  if (found != watched_.end()) found->second.what->poller_ = nullptr;
-  forget(descriptor);
-}
-
-void SimulatedPoller::forget(int descriptor) {
-  watched_.erase(descriptor);
-  std::erase(ready_, descriptor);
-}
-
-void SimulatedPoller::report(int descriptor, uint32_t events) {
-  const World::InSimulator inside(world_);
-  const auto found = watched_.find(descriptor);
-  if (found == watched_.end()) return;
-  events &= found->second.events | EPOLLERR | EPOLLHUP;
-  if (events == 0) return;
-  if (found->second.pending == 0) ready_.push_back(descriptor);
-  found->second.pending |= events;
-  world_.wake_all(this);
-}
-
-int SimulatedPoller::wait(std::span<epoll_event> events, Clock::time_point deadline) noexcept {
-  if (ready_.empty() && !woken_ && deadline != Clock::time_point::min() && deadline > world_.now())
-    world_.block(this, deadline, "messages and timers");
-  woken_ = false;
-  int count = 0;
-  while (!ready_.empty() && static_cast<std::size_t>(count) < events.size()) {
-    epoll_event& event = events[static_cast<std::size_t>(count++)];
-    event = {};
-    event.data.fd = ready_.front();
-    event.events = std::exchange(watched_.at(ready_.front()).pending, 0);
-    ready_.pop_front();
-  }
-  return count;
-}
-
-void SimulatedPoller::wake() noexcept {
-  woken_ = true;
-  world_.wake_all(this);
-}
-
-// ---- streams
-
-void Flow::consume(std::size_t size) {
-  consumed += size;
-  unread -= size;
-  freed += size;
-  untold += size;
-  if (consumed <= received.size() / 2) return;  // erasing only then keeps the cost linear
-  received.erase(0, consumed);
-  consumed = 0;
-}
-
-class SimulatedStream final : public Stream, public SimulatedDescriptor {
- public:
-  SimulatedStream(SimulatedNetwork& network, SimulatedWorker& worker, std::shared_ptr<Connection> connection, int end)
-      : SimulatedDescriptor(network.world_, worker), network_(network), connection_(std::move(connection)), end_(end) {
-    connection_->streams[static_cast<std::size_t>(end)] = this;
-    all_open()[{&worker, number()}] = this;
-  }
-  ~SimulatedStream() override {
-    all_open().erase({&worker(), number()});
-    connection_->streams[static_cast<std::size_t>(end_)] = nullptr;
-    if (!worker().dead) network_.closed(*connection_, end_, reset_ && connection_->tcp);
-  }
-
-  ssize_t read(const iovec* to, int count) noexcept override {
-    Flow& flow = incoming();
-    const std::string_view readable = flow.readable();
-    if (readable.empty()) {
-      if (flow.end_received) return 0;  // also if a reset followed, as on Linux
-      if (error() != 0) return failed(error());
-      if (shut_) return 0;
-      return failed(connection_->made ? EAGAIN : ENOTCONN);
-    }
-    std::size_t done = 0;
-    for (int i = 0; i < count && done < readable.size(); ++i) {
-      const std::size_t size = std::min(to[i].iov_len, readable.size() - done);
-      std::memcpy(to[i].iov_base, readable.data() + done, size);
-      done += size;
-    }
-    flow.consume(done);
-    if (error() == 0) network_.has_read(*connection_, end_);
-    return static_cast<ssize_t>(done);
-  }
-  ssize_t write(const iovec* from, int count) noexcept override {
-    if (error() != 0) return failed(error());
-    if (shut_ || outgoing().end_sent) return failed(EPIPE);
-    if (!connection_->made) return failed(EAGAIN);
-    return network_.write(*connection_, end_, from, count);
-  }
-  ssize_t peek(std::byte& first) noexcept override {
-    if (incoming().readable().empty()) {
-      std::byte none{};
-      const iovec nothing{&none, 0};
-      return read(&nothing, 1);
-    }
-    first = static_cast<std::byte>(incoming().readable().front());
-    return 1;
-  }
-  bool takes_bytes() noexcept override { return (ready() & EPOLLOUT) != 0; }
-  void end_writing() noexcept override {
-    if (outgoing().end_sent || !connection_->made || error() != 0 || worker().dead) return;
-    outgoing().end_sent = true;
-    network_.send(*connection_, end_, {.kind = Segment::Kind::end});
-  }
-  void end() noexcept override {
-    end_writing();
-    shut_ = true;
-    report(EPOLLIN | EPOLLRDHUP | EPOLLHUP);
-  }
-  void reset_at_end() noexcept override { reset_ = true; }
-  int connection_error() noexcept override { return error(); }
-  int descriptor() const noexcept override { return number(); }
-  const char* transport() const noexcept override { return connection_->tcp ? "tcp" : "unix"; }
-  bool peer_is_same_user() const noexcept override { return !connection_->tcp; }
-  std::optional<Ends> ends() const override {
-    if (!connection_->tcp || !connection_->made) return std::nullopt;
-    return Ends{.local = connection_->ends[end_].address(), .remote = connection_->ends[1 - end_].address()};
-  }
-
-  uint32_t ready() const override {
-    uint32_t events = 0;
-    const Flow& in = connection_->flows[static_cast<std::size_t>(1 - end_)];
-    const Flow& out = connection_->flows[static_cast<std::size_t>(end_)];
-    if (!in.readable().empty() || in.end_received || shut_) events |= EPOLLIN;
-    if (in.end_received || shut_) events |= EPOLLRDHUP;
-    if (connection_->errors[static_cast<std::size_t>(end_)] != 0) events |= EPOLLIN | EPOLLERR | EPOLLHUP | EPOLLOUT;
-    if (connection_->made && out.used() < connection_->buffer) events |= EPOLLOUT;
-    return events;
-  }
-
- private:
-  Flow& incoming() noexcept { return connection_->flows[static_cast<std::size_t>(1 - end_)]; }
-  Flow& outgoing() noexcept { return connection_->flows[static_cast<std::size_t>(end_)]; }
-  int error() const noexcept { return connection_->errors[static_cast<std::size_t>(end_)]; }
-  static ssize_t failed(int error) noexcept {
-    errno = error;
-    return -1;
-  }
-
-  SimulatedNetwork& network_;
-  const std::shared_ptr<Connection> connection_;
-  const int end_;
-  bool shut_ = false, reset_ = false;
-};
-
-// ---- acceptors
-
-class SimulatedAcceptor final : public Acceptor {
- public:
-  SimulatedAcceptor(SimulatedNetwork& network, SimulatedWorker& worker, Reactor& reactor, std::string path,
-                    tcp::endpoint at)
-      : network_(network), worker_(worker), reactor_(reactor), path_(std::move(path)), at_(std::move(at)) {}
-  ~SimulatedAcceptor() override { close(); }
-
-  std::string unix_path() const override { return path_; }
-  tcp::endpoint tcp_endpoint() const override { return at_; }
-  SimulatedWorker& worker() const noexcept { return worker_; }
-
-  void wait(std::function<void(int error)> ready) override {
-    if (closed_) return;
-    ready_ = std::make_shared<std::function<void(int)>>(std::move(ready));
-    if (!waiting_.empty()) tell();
-  }
-  Accepted accept() override {
-    if (waiting_.empty()) return {};
-    auto connection = std::move(waiting_.front());
-    waiting_.pop_front();
-    if (connection->errors[1] != 0) return {};
-    const std::string from = connection->tcp ? connection->ends[0].address().to_string() : "a process of this user";
-    return {.stream = std::make_unique<SimulatedStream>(network_, worker_, std::move(connection), 1), .from = from};
-  }
-  bool somebody_waits() noexcept override { return !waiting_.empty(); }
-  void close() noexcept override {
-    if (std::exchange(closed_, true)) return;
-    const auto dropped = std::exchange(ready_, nullptr);  // destroyed last: it may own this
-    if (path_.empty()) {
-      const auto found = network_.tcp_.find({worker_.rank, at_.port()});
-      if (found != network_.tcp_.end() && found->second == this) network_.tcp_.erase(found);
-    } else {
-      network_.unix_.erase(path_);
-    }
-    for (const auto& connection : std::exchange(waiting_, {}))
-      if (!worker_.dead) network_.closed(*connection, 1, true);
-  }
-  void hide() noexcept override {
-    if (!path_.empty()) network_.unix_.erase(path_);
-  }
-
-  void knock(std::shared_ptr<Connection> connection) {
-    waiting_.push_back(std::move(connection));
-    if (ready_ && waiting_.size() == 1) tell();
-  }
-
- private:
-  void tell() {
-    // Only this owns `ready_`, and `close` drops it.
-    post_to(reactor_, [this, weak = std::weak_ptr(ready_)] {
-      const auto ready = weak.lock();
-      if (!ready) return;
-      ready_ = nullptr;
-      (*ready)(0);
-    });
-  }
-
-  SimulatedNetwork& network_;
-  SimulatedWorker& worker_;
-  Reactor& reactor_;
-  const std::string path_;
-  const tcp::endpoint at_;
-  std::shared_ptr<std::function<void(int)>> ready_;
-  std::deque<std::shared_ptr<Connection>> waiting_;
-  bool closed_ = false;
-};
-
-// ---- the network
 
 SimulatedNetwork::SimulatedNetwork(World& world, int hosts, const NetworkFaults& faults)
     : world_(world), hosts_(hosts), faults_(faults), random_(world.random().split()) {}
@@ -463,6 +193,16 @@ bool SimulatedNetwork::is_of_this_host(const asio::ip::address& address) {
 }
 
 // ---- bytes
+
+void Flow::consume(std::size_t size) {
+  consumed += size;
+  unread -= size;
+  freed += size;
+  untold += size;
+  if (consumed <= received.size() / 2) return;  // erasing only then keeps the cost linear
+  received.erase(0, consumed);
+  consumed = 0;
+}
 
 Clock::time_point SimulatedNetwork::arrival(Flow& flow, bool local) {
   std::chrono::microseconds delay(random_.between(static_cast<uint64_t>(faults_.min_delay.count()),

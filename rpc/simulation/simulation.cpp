@@ -13,6 +13,7 @@
 #include "tendril/rpc/launch/simulated_launch.h"
 #include "tendril/rpc/simulation/allocations.h"
 #include "tendril/rpc/simulation/network.h"
+#include "tendril/rpc/simulation/poller.h"
 #include "tendril/rpc/simulation/world.h"
 #include "tendril/rpc/spawn.h"
 #include "tendril/tensor/threads.h"

@@ -21,7 +21,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/launch.h"
-#include "tendril/rpc/simulation/network.h"
+#include "tendril/rpc/simulation/poller.h"
 #include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/reactor.h"
 #include "tendril/rpc/threads/thread.h"
