@@ -41,7 +41,7 @@ const Functions& functions() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_mutex_held_over_a_call_is_given_back) {
+BOOST_AUTO_TEST_CASE(mutex_held_across_a_call_is_released) {
   for (const int threads : {1, 16}) {
     wanting = 0;
     wanted = threads;

@@ -60,7 +60,7 @@ void break_connections(int port) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(after_calls_that_were_cancelled_before_they_arrived) {
+BOOST_AUTO_TEST_CASE(shutdown_ends_after_overtaken_cancels) {
   const Party party;
   const auto errors = party.run(2, [](Group& group, int rank) {
     // Nothing that "w0" sends from here on is ever served: its requests arrive after the news that they are cancelled.
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(after_calls_that_were_cancelled_before_they_arrived) {
   for (const std::string& error : errors) BOOST_TEST(error == "");
 }
 
-BOOST_AUTO_TEST_CASE(after_a_connection_broke_with_requests_on_their_way) {
+BOOST_AUTO_TEST_CASE(shutdown_ends_after_a_broken_connection) {
   const Party party;
   const auto errors = party.run(2, [&](Group& group, int rank) {
     if (rank == 0) {
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(after_a_connection_broke_with_requests_on_their_way) {
   for (const std::string& error : errors) BOOST_TEST(error == "");
 }
 
-BOOST_AUTO_TEST_CASE(its_last_phases_have_time_also_where_there_is_none_left) {
+BOOST_AUTO_TEST_CASE(last_phases_have_time_past_the_deadline) {
   const Party party;
   std::atomic<pid_t> other{0};
   const auto errors = party.run(2, [&](Group& group, int rank) {
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(its_last_phases_have_time_also_where_there_is_none_left) {
   for (const std::string& error : errors) BOOST_TEST(error == "");
 }
 
-BOOST_AUTO_TEST_CASE(after_a_barrier_that_failed) {
+BOOST_AUTO_TEST_CASE(shutdown_ends_after_a_failed_barrier) {
   const Party party;
   std::latch told(2);
   std::atomic<int> failed{0};

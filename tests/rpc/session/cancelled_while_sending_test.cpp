@@ -34,7 +34,7 @@ struct Listener final : AgentListener {
   std::string heard;
 };
 
-BOOST_AUTO_TEST_CASE(a_transfer_is_ended_after_it_has_begun) {
+BOOST_AUTO_TEST_CASE(transfer_ends_after_it_begins) {
   Agent b({.name = std::string("b"), .rank = 1, .world_size = 2}, functions());
   const auto listener = std::make_shared<Listener>();
   Agent a({.name = std::string("a"), .rank = 0, .world_size = 2}, functions());

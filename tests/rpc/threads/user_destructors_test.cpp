@@ -5,7 +5,7 @@
 #include "tendril/rpc/call.h"
 #include "tests/rpc/cluster.h"
 
-BOOST_AUTO_TEST_SUITE(users_destructors)
+BOOST_AUTO_TEST_SUITE(user_destructors)
 
 using namespace rpc_test;
 
@@ -78,7 +78,7 @@ bool all_ended(int count) {
   return Cluster::eventually([&] { return ended == count && answers == 2 * count; });
 }
 
-BOOST_AUTO_TEST_CASE(an_owned_object_that_a_user_lets_go_makes_a_call_at_its_end) {
+BOOST_AUTO_TEST_CASE(owned_objects_destructor_may_call) {
   for (const int threads : {1, 16}) {
     reset();
     Cluster cluster(2, {.num_worker_threads = threads});
@@ -90,14 +90,14 @@ BOOST_AUTO_TEST_CASE(an_owned_object_that_a_user_lets_go_makes_a_call_at_its_end
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_result_that_nobody_waits_for_makes_a_call_at_its_end) {
+BOOST_AUTO_TEST_CASE(unread_results_destructor_may_call) {
   reset();
   Cluster cluster(2);
   for (int i = 0; i < 10; ++i) rpc_async<&result>(cluster[0], 1);
   BOOST_TEST(all_ended(20));  // the callee's own, and the caller's
 }
 
-BOOST_AUTO_TEST_CASE(what_a_continuation_has_captured_makes_a_call_at_its_end) {
+BOOST_AUTO_TEST_CASE(captured_objects_destructor_may_call) {
   reset();
   close_gate();
   Cluster cluster(2);
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(what_a_continuation_has_captured_makes_a_call_at_its_end) {
   BOOST_TEST(all_ended(2));
 }
 
-BOOST_AUTO_TEST_CASE(an_argument_of_a_function_that_answers_later_makes_a_call_at_its_end) {
+BOOST_AUTO_TEST_CASE(arguments_destructor_may_call) {
   reset();
   Cluster cluster(2);
   BOOST_TEST((rpc_sync<&passed_on>(cluster[0], 1, Calls(1, 0), 1, 0)) == 2);
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(blocked_destructors_leave_threads_for_nested_calls) {
   BOOST_TEST(answers == 2 * kObjects);
 }
 
-BOOST_AUTO_TEST_CASE(a_destructor_that_waits_stalls_nobody) {
+BOOST_AUTO_TEST_CASE(waiting_destructor_stalls_nobody) {
   close_gate();
   Cluster cluster(2, {.num_worker_threads = 1});
   {

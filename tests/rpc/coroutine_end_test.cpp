@@ -79,7 +79,7 @@ Task<int> throws_after_its_result() {
   co_return 5;
 }
 
-BOOST_AUTO_TEST_CASE(a_reply_leaves_when_the_coroutines_locals_are_gone) {
+BOOST_AUTO_TEST_CASE(reply_leaves_after_locals_are_destroyed) {
   Cluster cluster(2);
   const std::string text(100, 'x');  // on the heap, where AddressSanitizer finds late reads
   BOOST_TEST(rpc_sync<&served>(cluster[0], 1, text, 0) == 3);
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_reply_leaves_when_the_coroutines_locals_are_gone) {
   BOOST_TEST(taken() == (std::vector<std::string>{"1 answered", "end of the local beside " + text}));
 }
 
-BOOST_AUTO_TEST_CASE(a_task_is_done_when_its_locals_and_then_its_parameters_are_gone) {
+BOOST_AUTO_TEST_CASE(task_completes_after_its_frame_is_destroyed) {
   Promise<> begin;
   auto text = std::make_unique<std::string>("me");
   const Task<int> task = plain(begin.future(), Parameter(true), *text);
@@ -102,11 +102,11 @@ BOOST_AUTO_TEST_CASE(a_task_is_done_when_its_locals_and_then_its_parameters_are_
   BOOST_TEST(task.wait() == 4);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_local_throws_at_its_end_is_the_error) {
+BOOST_AUTO_TEST_CASE(throwing_destructor_fails_the_task) {
   BOOST_CHECK_THROW(throws_after_its_result().wait(), std::out_of_range);
 }
 
-BOOST_AUTO_TEST_CASE(a_continuation_is_gone_before_its_result_is_seen) {
+BOOST_AUTO_TEST_CASE(continuation_is_destroyed_before_its_future_completes) {
   Promise<> begin;
   const Future<> after = begin.future().then([end = std::make_unique<Parameter>(true)](Future<>) {});
   const Future<> last = after.then([](Future<>) { note("done"); });

@@ -16,7 +16,7 @@
 #include "tests/rpc/reserved_port.h"
 #include "tests/wait_until.h"
 
-BOOST_AUTO_TEST_SUITE(strangers_knock)
+BOOST_AUTO_TEST_SUITE(strangers)
 
 using namespace tendril::rpc;
 using namespace std::chrono_literals;
@@ -75,7 +75,7 @@ InitOptions options_of(int rank, int port) {
 
 std::string name_of(int rank) { return std::string("w").append(std::to_string(rank)); }
 
-BOOST_AUTO_TEST_CASE(during_a_start_up_a_barrier_and_a_shutdown) {
+BOOST_AUTO_TEST_CASE(strangers_do_not_disturb_a_group) {
   const ReservedPort port;
   std::vector<std::string> errors(3);
   {

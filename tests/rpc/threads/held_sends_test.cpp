@@ -9,7 +9,7 @@
 
 #include "tests/rpc/agent_pair.h"
 
-BOOST_AUTO_TEST_SUITE(held_reply)
+BOOST_AUTO_TEST_SUITE(held_sends)
 
 using namespace rpc_test;
 
@@ -88,7 +88,7 @@ struct Misjudged final : Job {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_finished_reply_does_not_wait_for_the_next_handler) {
+BOOST_AUTO_TEST_CASE(finished_reply_does_not_wait_for_handlers) {
   occupied = std::make_unique<Gate>();
   worked = std::make_unique<Gate>();
   Pair pair({.num_worker_threads = 1});
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_finished_reply_does_not_wait_for_the_next_handler) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(replies_that_were_to_leave_together_do_not_wait_for_a_handler_that_was_taken_for_short) {
+BOOST_AUTO_TEST_CASE(held_replies_leave_before_a_long_handler) {
   Pair pair({.num_worker_threads = 1});
   for (int round = 0; round < 10; ++round) {
     occupied = std::make_unique<Gate>();
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(replies_that_were_to_leave_together_do_not_wait_for_a_handl
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(requests_made_in_a_row_leave_also_if_their_maker_never_waits) {
+BOOST_AUTO_TEST_CASE(held_requests_leave_without_a_wait) {
   Pair pair;
   for (int round = 0; round < 20; ++round) {
     std::vector<Future<Message>> made;
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(requests_made_in_a_row_leave_also_if_their_maker_never_wait
   check_at_rest(*pair.a);
 }
 
-BOOST_AUTO_TEST_CASE(jobs_behind_one_that_was_taken_for_short_run_beside_it) {
+BOOST_AUTO_TEST_CASE(jobs_run_beside_a_misjudged_one) {
   Agent agent({.name = std::string("solo"), .num_worker_threads = 2}, functions());
   post(agent.executor(), [] {});
   for (int round = 0; round < 50; ++round) {
