@@ -134,7 +134,7 @@ group() {
 # attack: runs suites of peers that break the protocol, hang or end early.
 attack() {
   local log=$out/$rounds.attacks.log
-  local suites=agent_lifetime,cancelled_while_sending,few_descriptors,hung_owner,overtaken_cancel,pool_ending
+  local suites=agent_lifetime,few_descriptors,hung_owner,overtaken_cancel,pool_ending
   suites+=,shutdown_ends,small_limits,strangers,stuck_handlers,thread_cap,tls_strangers,unproven,unread,user_destructors
   timeout -k 10 300 "$tests/test_rpc" --run_test="$suites" >"$log" 2>&1 ||
     fail "round $rounds: attacks: $(grep -E 'error|failure' "$log" | tail -n 1); see $log"

@@ -1,4 +1,4 @@
-// An agent goes away while other threads are at work with references to objects of its peers.
+// Agents that are destroyed while other threads use references to objects of peers.
 #include <boost/test/unit_test.hpp>
 #include <latch>
 

@@ -1,4 +1,4 @@
-// Calls that nobody waits for fail: their errors are reported, once, and no others are.
+// The errors of calls that nobody reads are reported once.
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,4 @@
-// Any process of the host may send rank 0's rendezvous a packet, by mistake or not. That ends no start-up, no barrier
-// and no shutdown of a group it does not belong to.
+// Packets of strangers to rank 0's rendezvous, which any process of the host can send, do not disturb a group.
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>

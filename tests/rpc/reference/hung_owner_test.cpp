@@ -1,4 +1,4 @@
-// A request brings a reference whose owner has stopped answering: the request does not wait for ever.
+// Requests with references whose owner does not answer.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/rpc/cluster.h"

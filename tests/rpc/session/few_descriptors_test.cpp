@@ -1,4 +1,4 @@
-// An agent that is made, and listens, while this process has few descriptors left, or none.
+// Agents in a process that can open few file descriptors, or none.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// A cancel that comes before its request, as one may that another thread sends meanwhile, is not lost.
+// Cancels that arrive before their requests.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <future>

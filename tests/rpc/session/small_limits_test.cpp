@@ -1,4 +1,4 @@
-// A peer that takes little: what cannot be refused is made to fit, and nobody ends for it.
+// Peers that accept only small messages.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/rpc/agent_pair.h"

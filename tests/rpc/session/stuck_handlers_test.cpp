@@ -1,4 +1,4 @@
-// A handler that does not return: a shutdown with a deadline ends without it, names it, and leaves it what it uses.
+// Shutdowns while a handler does not return.
 #include <boost/test/unit_test.hpp>
 #include <future>
 #include <latch>
@@ -225,22 +225,6 @@ BOOST_AUTO_TEST_CASE(jobs_of_another_agent_are_not_named) {
   BOOST_REQUIRE(running.size() == 1u);
   BOOST_TEST(running[0].function == "a coroutine or continuation");
   BOOST_TEST(running[0].caller.id == -1);
-}
-
-BOOST_AUTO_TEST_CASE(shutdown_waits_for_handlers) {
-  const auto mine = scene;
-  Cluster cluster(2);
-  (void)rpc_async<&stuck>(cluster[0], 1, {.timeout = 0us}, 5);
-  mine->begun.wait();
-  bool begun = false;
-  std::thread later([&] {
-    begun = Cluster::eventually([&] { return !cluster[0].is_connected(1); });
-    mine->end.count_down();
-  });
-  cluster[1].shutdown(Clock::now() + 60s);
-  later.join();
-  BOOST_TEST(begun);
-  BOOST_TEST(mine->returned == 1);
 }
 
 BOOST_AUTO_TEST_CASE(group_shutdown_ends_by_its_deadline) {

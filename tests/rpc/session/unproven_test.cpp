@@ -1,4 +1,4 @@
-// Those who cannot prove the key at an agent's TCP port: scanners, other keys, crowds that keep silent.
+// Connections to an agent's TCP port that do not prove the shared key.
 #include <sys/resource.h>
 #include <sys/wait.h>
 

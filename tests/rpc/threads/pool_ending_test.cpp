@@ -1,4 +1,4 @@
-// How a worker's threads end: nothing begins that nobody waits for, nothing waits for ever, nothing is kept for ever.
+// The end of a pool's threads: queued jobs run, waits end, and nothing is kept.
 #include <boost/test/unit_test.hpp>
 #include <latch>
 #include <thread>

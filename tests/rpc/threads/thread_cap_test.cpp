@@ -1,4 +1,4 @@
-// More handlers that wait than a worker may have threads: calls wait their turn, and none fails.
+// More waiting handlers than a worker may have threads.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <thread>
@@ -48,22 +48,6 @@ struct Shard {
   explicit Shard(int) {}
   Tensor forward(const RRef<Tensor>& x) { return raw::binary(Binary::add, x.to_here(), 1); }
 };
-
-BOOST_AUTO_TEST_CASE(nested_waits_succeed_beyond_the_thread_limit) {
-  for (const int most : {4, 256}) {
-    gate = std::make_unique<Promise<>>(nullptr);
-    parked = 0;
-    AgentPair pair(functions(), {.num_worker_threads = most == 4 ? 1 : 16, .max_threads = most});
-    std::vector<Future<Message>> futures;
-    for (int i = 0; i < 300; ++i) futures.push_back(call(*pair.a, 1, request(kNest), {.timeout = 5min}));
-    BOOST_TEST(Cluster::eventually([&] { return parked >= most / 2; }, 60s));
-    gate->set_value();
-    for (const Message& answer : wait_all(std::move(futures))) BOOST_TEST(text(answer) == "echo");
-    BOOST_TEST(pair.b->metrics().threads <= static_cast<std::size_t>(most));
-    check_at_rest(*pair.a);
-    check_at_rest(*pair.b);
-  }
-}
 
 BOOST_AUTO_TEST_CASE(nested_waits_succeed_with_a_full_window) {
   gate = std::make_unique<Promise<>>(nullptr);
