@@ -1,5 +1,9 @@
 #include <boost/test/unit_test.hpp>
+#include <memory>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tendril/rpc/task.h"
 
@@ -22,6 +26,37 @@ Task<uint64_t> trace_after(Future<> f, uint64_t trace) {
   const CallContextScope scope(context);
   co_await f;
   co_return CallContext::current().trace_id;
+}
+
+std::vector<std::string> events;
+
+/// Notes its destruction and the text that it refers to.
+struct Local {
+  ~Local() { events.push_back("end of the local beside " + text); }
+  const std::string& text;
+};
+
+struct Parameter {
+  Parameter() = default;
+  explicit Parameter(bool a) : armed(a) {}
+  Parameter(Parameter&& other) noexcept : armed(std::exchange(other.armed, false)) {}
+  ~Parameter() {
+    if (armed) events.emplace_back("end of the parameter");
+  }
+  bool armed = false;
+};
+
+Task<int> plain(Future<> begin, Parameter, const std::string& text) {
+  const Local local{text};
+  co_await begin;
+  co_return 4;
+}
+struct ThrowsAtItsEnd {
+  ~ThrowsAtItsEnd() noexcept(false) { throw std::out_of_range("at its end"); }
+};
+Task<int> throws_after_its_result() {
+  const ThrowsAtItsEnd local;
+  co_return 5;
 }
 
 }  // namespace
@@ -64,6 +99,34 @@ BOOST_AUTO_TEST_CASE(the_context_is_the_coroutines_own_across_suspensions) {
   promise.set_value();
   BOOST_TEST(task.wait() == 9u);
   BOOST_TEST(CallContext::current().trace_id == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(task_completes_after_its_frame_is_destroyed) {
+  Promise<> begin;
+  auto text = std::make_unique<std::string>("me");
+  const Task<int> task = plain(begin.future(), Parameter(true), *text);
+  const Future<> after = task.future().then([&](Future<int>) {
+    events.emplace_back("done");
+    text.reset();
+  });
+  begin.set_value();
+  after.wait();
+  BOOST_TEST(std::exchange(events, {}) ==
+             (std::vector<std::string>{"end of the local beside me", "end of the parameter", "done"}));
+  BOOST_TEST(task.wait() == 4);
+}
+
+BOOST_AUTO_TEST_CASE(throwing_destructor_fails_the_task) {
+  BOOST_CHECK_THROW(throws_after_its_result().wait(), std::out_of_range);
+}
+
+BOOST_AUTO_TEST_CASE(continuation_is_destroyed_before_its_future_completes) {
+  Promise<> begin;
+  const Future<> after = begin.future().then([end = std::make_unique<Parameter>(true)](Future<>) {});
+  const Future<> last = after.then([](Future<>) { events.emplace_back("done"); });
+  begin.set_value();
+  last.wait();
+  BOOST_TEST(std::exchange(events, {}) == (std::vector<std::string>{"end of the parameter", "done"}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -13,6 +13,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/reactor.h"
 #include "tendril/rpc/threads/thread.h"
+#include "tendril/tensor/detail/switched_variable.h"
 #include "tendril/tensor/random.h"
 #include "tests/contains.h"
 #include "tests/rpc/error_text.h"
@@ -157,6 +159,28 @@ BOOST_AUTO_TEST_CASE(each_worker_has_separate_process_variables) {
   BOOST_TEST(said[1] == "1 1 1");
   BOOST_TEST(tendril::default_generator().state().seed == 5);
   BOOST_TEST(tendril::default_generator().state().offset == before);
+}
+
+rpc::detail::Mutex process_mutex;
+const auto process_mutex_switched = tendril::detail::of_each_process([]() -> auto& { return process_mutex; });
+
+/// The mutexes of both workers have the same address.
+BOOST_AUTO_TEST_CASE(unlocking_wakes_only_the_own_worker) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto report = simulate(
+        2,
+        [](WorkerId) {
+          rpc::detail::Thread holder("holder", [] {
+            const std::lock_guard lock(process_mutex);
+            rpc::sleep_for(10ms);
+          });
+          rpc::sleep_for(5ms);
+          { const std::lock_guard lock(process_mutex); }
+          holder.join();
+        },
+        seed);
+    BOOST_TEST(report.all_returned(), report.text());
+  }
 }
 
 int64_t twice(int64_t x) { return 2 * x; }

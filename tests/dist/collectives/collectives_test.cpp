@@ -13,7 +13,7 @@
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/raw.h"
 #include "tests/dist/collectives/members.h"
-#include "tests/rpc/chaos/hang.h"
+#include "tests/rpc/hang.h"
 #include "tests/seed.h"
 #include "tests/wait_until.h"
 

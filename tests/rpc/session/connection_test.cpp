@@ -13,8 +13,8 @@
 #include "tendril/rpc/wire/hello.h"
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/agent_pair.h"
-#include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/messages.h"
+#include "tests/rpc/raw_client.h"
 
 BOOST_AUTO_TEST_SUITE(connection)
 

@@ -1,9 +1,10 @@
-// Calls that nest, sleep, time out and are cancelled.
+// Calls that nest, sleep, lock, suspend, time out and are cancelled.
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -14,7 +15,10 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/launch.h"
+#include "tendril/rpc/task.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/thread.h"
+#include "tendril/tensor/detail/switched_variable.h"
 #include "tests/simulation/workload.h"
 
 namespace simulated::calls {
@@ -32,6 +36,8 @@ struct Record {
   bool has_canceller = false;
   Outcome outcome = Outcome::open;
   int times_run = 0;
+  int running = 0;               // functions whose locals have not been destroyed
+  bool was_running = false;      // when the caller had the result
   Time sent, deadline, settled;  // by the caller's clock
   Time returned;                 // end of the function, by the callee's clock
   std::string text;
@@ -49,12 +55,17 @@ std::map<WorkerId, Meeting> meetings;
 std::map<WorkerId, rpc::Clock::duration> shutdown_late;
 bool someone_sleeps = false;  // a function may outlast its worker's shutdown
 bool patient = false;         // all shutdowns may take longer than any function sleeps
+bool few_threads = false;     // waiting functions may use up the threads of a worker
+bool small_window = false;    // few requests may wait for a worker's threads
 Time last_join, first_shutdown;
 constexpr int kWorkers = 4;
 int64_t last_id = 0;
 
 void begin(uint64_t) {
-  patient = random_of_seed().chance(0.5);
+  Random random = random_of_seed();
+  patient = random.chance(0.5);
+  few_threads = random.chance(0.2);
+  small_window = random.chance(0.3);
   history.clear();
   naps.clear();
   meetings.clear();
@@ -66,11 +77,31 @@ void begin(uint64_t) {
 }
 
 int64_t work(int64_t sealed_id, int64_t depth, int64_t seed);
-int64_t brief(int64_t sealed_id) {
+
+/// Records that a function runs, until its locals have been destroyed.
+class Running {
+ public:
+  explicit Running(int64_t id, std::chrono::microseconds destructor_takes = 0us) : id_(id), takes_(destructor_takes) {
+    ++history[id_].times_run;
+    ++history[id_].running;
+  }
+  ~Running() {
+    if (takes_ > 0us) rpc::sleep_for(takes_);
+    --history[id_].running;
+    history[id_].returned = now();
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  int64_t id_;
+  std::chrono::microseconds takes_;
+};
+
+int64_t brief(int64_t sealed_id, const std::string& /*padding*/) {
   const auto id = unseal(sealed_id);
   if (!id) return 0;
-  ++history[*id].times_run;
-  history[*id].returned = now();
+  const Running here(*id);
   return sealed_id;
 }
 int64_t nothing() { return 0; }
@@ -125,6 +156,9 @@ class Canceller {
   rpc::detail::Thread thread_;
 };
 
+rpc::Task<int64_t> suspend(int64_t sealed_id, int64_t seed);
+int64_t exclusive(int64_t sealed_id, int64_t seed);
+
 void call(int64_t depth, uint64_t seed) {
   Random random(seed);
   const WorkerId caller = rpc::get_worker_info().id;
@@ -138,26 +172,35 @@ void call(int64_t depth, uint64_t seed) {
   record.sent = now();
   record.deadline = record.sent + record.timeout;
   attempt(record, [&] {
+    // Some exceed a small window.
+    const std::string padding(random.below(small_window && random.chance(0.2) ? 100'000 : 4000), 'x');
     std::optional<std::chrono::microseconds> after;
     if (record.has_canceller) after = std::chrono::microseconds(random.below(500));
     const Canceller canceller(after);
     rpc::CallOptions options{.timeout = record.timeout};
     options.stop = canceller.token();
-    if (random.chance(0.3)) return rpc::rpc_sync<&brief>(record.callee, options, sealed) == sealed;
+    if (random.chance(0.3)) return rpc::rpc_sync<&brief>(record.callee, options, sealed, padding) == sealed;
     const auto next = static_cast<int64_t>(random.bits() >> 1);
+    if (depth > 0 && random.chance(0.2)) return rpc::rpc_sync<&suspend>(record.callee, options, sealed, next) == sealed;
+    if (depth > 0 && !few_threads && random.chance(0.2))
+      return rpc::rpc_sync<&exclusive>(record.callee, options, sealed, next) == sealed;
     return rpc::rpc_sync<&work>(record.callee, options, sealed, depth, next) == sealed;
   });
+  record.was_running = record.running > 0;
 }
 
 /// Makes several calls at once.
 void burst(Random& random) {
-  const uint64_t size = random.between(2, 12);
+  const uint64_t size = random.between(2, few_threads || small_window ? 24 : 12);
+  const int64_t depth = few_threads ? 1 : 0;
   std::vector<rpc::detail::Thread> threads;
-  for (uint64_t i = 0; i < size; ++i) threads.emplace_back("burst", [seed = random.bits()] { call(0, seed); });
+  for (uint64_t i = 0; i < size; ++i)
+    threads.emplace_back("burst", [depth, seed = random.bits()] { call(depth, seed); });
   for (auto& thread : threads) thread.join();
 }
 
 void nap(std::chrono::microseconds time) {
+  if (few_threads) return;  // functions that wait for this one would keep others from starting
   const Time from = now();
   if (time > 2ms) naps[rpc::get_worker_info().id].emplace_back(from, from + time);
   rpc::sleep_for(time);
@@ -166,12 +209,49 @@ void nap(std::chrono::microseconds time) {
 int64_t work(int64_t sealed_id, int64_t depth, int64_t seed) {
   const auto id = unseal(sealed_id);
   if (!id) return 0;
-  ++history[*id].times_run;
+  const Running here(*id);
   Random random(static_cast<uint64_t>(seed));
   if (random.chance(0.3)) nap(std::chrono::microseconds(random.below(random.chance(0.1) ? 2'000'000 : 2000)));
   depth = std::min<int64_t>(depth, 2);
   for (uint64_t i = random.below(3); depth > 0 && i > 0; --i) call(depth - 1, random.bits());
-  history[*id].returned = now();
+  return sealed_id;
+}
+
+/// Waits for another worker, without a thread.
+rpc::Task<int64_t> suspend(int64_t sealed_id, int64_t seed) {
+  const auto id = unseal(sealed_id);
+  if (!id) co_return 0;
+  Random random(static_cast<uint64_t>(seed));
+  const Running here(*id, std::chrono::microseconds(random.below(1000)));
+  try {
+    co_await rpc::rpc_async<&nothing>(static_cast<WorkerId>(random.below(kWorkers)), rpc::CallOptions{.timeout = 3s});
+  } catch (const rpc::RpcError&) {
+  }
+  co_return sealed_id;
+}
+
+/// A mutex of the worker.
+rpc::detail::Mutex& own_mutex() {
+  static rpc::detail::Mutex mutex;
+  return mutex;
+}
+const auto own_mutex_switched = tendril::detail::of_each_process([]() -> auto& { return own_mutex(); });
+
+/// Calls a worker of a higher rank while it holds its worker's mutex.
+int64_t exclusive(int64_t sealed_id, int64_t seed) {
+  const auto id = unseal(sealed_id);
+  if (!id) return 0;
+  const Running here(*id);
+  const Time from = now();
+  const std::lock_guard lock(own_mutex());
+  const WorkerId own = rpc::get_worker_info().id;
+  naps[own].emplace_back(from, now());
+  Random random(static_cast<uint64_t>(seed));
+  if (own + 1 < kWorkers) try {
+      const auto to = static_cast<WorkerId>(random.between(static_cast<uint64_t>(own) + 1, kWorkers - 1));
+      (void)rpc::rpc_sync<&nothing>(to, rpc::CallOptions{.timeout = 3s});
+    } catch (const rpc::RpcError&) {
+    }
   return sealed_id;
 }
 
@@ -227,13 +307,16 @@ void run(WorkerId rank) {
   Random random = random_of(rank);
   meetings.erase(rank);  // of this rank's earlier process
   last_join = std::max(last_join, now());
-  rpc::init_rpc("w" + std::to_string(rank), options_of_seed());
+  rpc::InitOptions options = options_of_seed();
+  if (few_threads) options.agent.max_threads = 4;
+  if (small_window) options.agent.receive_limit = options.agent.send_limit = 64 << 10;
+  rpc::init_rpc("w" + std::to_string(rank), options);
   last_join = std::max(last_join, now());
   for (int i = 0; i < 20; ++i) {
     if (random.chance(0.2)) {
       burst(random);
     } else {
-      call(static_cast<int64_t>(random.below(3)), random.bits());
+      call(static_cast<int64_t>(random.below(few_threads ? 2 : 3)), random.bits());
     }
     if (random.chance(0.3)) rpc::sleep_for(std::chrono::milliseconds(random.below(300)));
   }
@@ -298,6 +381,8 @@ std::vector<std::string> wrong_outcomes(const Record& record, const Faults& faul
   if (record.outcome == Outcome::done && record.times_run != 1) found.emplace_back("returned a result but did not run");
   if (record.outcome == Outcome::not_run && record.times_run != 0)
     found.emplace_back("was reported as not run, but ran");
+  if (record.outcome == Outcome::done && record.was_running)
+    found.emplace_back("returned a result before its function's locals had been destroyed");
   if (corrupts(faults)) return found;
   if (record.outcome == Outcome::wrong) found.emplace_back("returned the result of another call");
   if ((record.outcome == Outcome::failed_there && !faults.allocation_failure) || record.outcome == Outcome::other)

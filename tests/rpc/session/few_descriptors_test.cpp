@@ -1,4 +1,4 @@
-// An agent that is made, and listens, while this process has few descriptors left, or none.
+// Agents in a process that can open few file descriptors, or none.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -56,7 +56,7 @@ AgentOptions options_of(const char* name, int rank) {
   return options;
 }
 
-BOOST_AUTO_TEST_CASE(whatever_an_agent_cannot_open_it_says_why) {
+BOOST_AUTO_TEST_CASE(agent_reports_what_it_cannot_open) {
 #ifdef __SANITIZE_ADDRESS__  // its companion looks at objects through a pipe: without descriptors it finds them broken
   BOOST_TEST_MESSAGE("skipped: the undefined-behaviour sanitizer needs descriptors of its own");
   return;
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(whatever_an_agent_cannot_open_it_says_why) {
   BOOST_TEST(refused > 3);
 }
 
-BOOST_AUTO_TEST_CASE(whoever_is_proven_by_this_users_key_is_served_where_the_key_can_no_longer_be_opened) {
+BOOST_AUTO_TEST_CASE(proof_needs_no_descriptor_for_the_key) {
 #ifdef __SANITIZE_ADDRESS__
   BOOST_TEST_MESSAGE("skipped: the undefined-behaviour sanitizer needs descriptors of its own");
   return;

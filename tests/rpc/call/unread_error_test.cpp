@@ -1,4 +1,4 @@
-// Calls that nobody waits for fail: their errors are reported, once, and no others are.
+// The errors of calls that nobody reads are reported once.
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -9,7 +9,7 @@
 #include "tendril/rpc/threads/release.h"
 #include "tests/rpc/cluster.h"
 
-BOOST_AUTO_TEST_SUITE(unread_errors)
+BOOST_AUTO_TEST_SUITE(unread_error)
 
 using namespace rpc_test;
 
@@ -59,7 +59,7 @@ class Collected {
   std::vector<std::string> texts_;
 };
 
-BOOST_AUTO_TEST_CASE(a_dropped_future_that_fails_is_reported_once) {
+BOOST_AUTO_TEST_CASE(dropped_future_is_reported_once) {
   const Collected collected;
   Cluster cluster(2);
   (void)rpc_async<&fail>(cluster[0], 1, 7);
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_dropped_future_that_fails_is_reported_once) {
     BOOST_REQUIRE(kept.wait_for(30s));  // waited for, not read
   }
   BOOST_REQUIRE(collected.reach(3));
-  const std::string start = "unread_errors::fail | error on worker 'w";
+  const std::string start = "unread_error::fail | error on worker 'w";
   BOOST_TEST(collected.texts()[0] == start + "1': std::out_of_range: number 7");
   BOOST_TEST(collected.texts()[1] == start + "0': std::out_of_range: number 8");
   BOOST_TEST(collected.texts()[2] == start + "1': std::out_of_range: number 9");
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_dropped_future_that_fails_is_reported_once) {
   BOOST_TEST(cluster[1].metrics().errors_unread == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_creation_whose_reference_is_dropped_is_reported) {
+BOOST_AUTO_TEST_CASE(dropped_creation_is_reported) {
   const Collected collected;
   Cluster cluster(2);
   (void)remote<Broken>(cluster[0], 1, 1);
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_creation_whose_reference_is_dropped_is_reported) {
   BOOST_CHECK_THROW((remote<Broken>(cluster[0], 1, 1).rpc_sync<&Broken::get>()), RpcError);
 }
 
-BOOST_AUTO_TEST_CASE(a_creation_whose_error_came_with_a_call_through_its_reference_is_not) {
+BOOST_AUTO_TEST_CASE(used_creation_is_not_reported) {
   const Collected collected;
   {
     Cluster cluster(2);
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_creation_whose_error_came_with_a_call_through_its_referen
   BOOST_TEST(collected.texts().size() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(nor_is_one_whose_reference_was_passed_on) {
+BOOST_AUTO_TEST_CASE(passed_on_creation_is_not_reported) {
   const Collected collected;
   may_fail = std::make_unique<Promise<>>(nullptr);
   {
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(nor_is_one_whose_reference_was_passed_on) {
   for (const std::string& text : collected.texts()) BOOST_ERROR(text);
 }
 
-BOOST_AUTO_TEST_CASE(none_is_reported_on_a_thread_that_drives_io) {
+BOOST_AUTO_TEST_CASE(errors_are_not_reported_on_io_threads) {
   std::atomic<int> reported{0}, on_io{0};
   set_unread_error_handler([&](const UnreadError&) {
     if (tendril::rpc::detail::in_io_callback()) ++on_io;
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(none_is_reported_on_a_thread_that_drives_io) {
   BOOST_TEST(on_io == 0);
 }
 
-BOOST_AUTO_TEST_CASE(so_is_what_a_continuation_throws) {
+BOOST_AUTO_TEST_CASE(dropped_continuation_is_reported) {
   const Collected collected;
   Cluster cluster(2);
   (void)rpc_async<&fail>(cluster[0], 1, 3).then([](const Future<int>& done) { return done.wait() + 1; });
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(so_is_what_a_continuation_throws) {
   BOOST_TEST(contains(collected.texts()[0], "number 3"), collected.texts()[0]);
 }
 
-BOOST_AUTO_TEST_CASE(so_is_what_a_coroutine_throws_that_nobody_holds) {
+BOOST_AUTO_TEST_CASE(dropped_coroutine_is_reported) {
   const Collected collected;
   Cluster cluster(2);
   const auto failing = [](Future<int> future) -> Task<int> { co_return co_await future; };
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(so_is_what_a_coroutine_throws_that_nobody_holds) {
   BOOST_TEST(contains(collected.texts()[0], "number 4"), collected.texts()[0]);
 }
 
-BOOST_AUTO_TEST_CASE(what_somebody_reads_or_cancels_is_not_reported) {
+BOOST_AUTO_TEST_CASE(read_and_cancelled_calls_are_not_reported) {
   const Collected collected;
   {
     Cluster cluster(2);
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(what_somebody_reads_or_cancels_is_not_reported) {
   BOOST_TEST(collected.texts().empty());
 }
 
-BOOST_AUTO_TEST_CASE(without_a_handler_they_are_printed_and_not_too_many) {
+BOOST_AUTO_TEST_CASE(printed_errors_are_limited) {
   char name[] = "/tmp/tendril-unread-XXXXXX";
   const int file = ::mkstemp(name), saved = ::dup(2);
   ::dup2(file, 2);
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(without_a_handler_they_are_printed_and_not_too_many) {
   ::unlink(name);
   BOOST_REQUIRE(!lines.empty());
   BOOST_TEST(lines.size() < 200u);
-  BOOST_TEST(contains(lines[0], "nobody read this error of unread_errors::fail: error on worker 'w1': "), lines[0]);
+  BOOST_TEST(contains(lines[0], "nobody read this error of unread_error::fail: error on worker 'w1': "), lines[0]);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,4 @@
-// A cancel that comes before its request, as one may that another thread sends meanwhile, is not lost.
+// Cancels that arrive before their requests.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <future>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "tests/rpc/agent_pair.h"
-#include "tests/rpc/chaos/raw_client.h"
+#include "tests/rpc/raw_client.h"
 
 BOOST_AUTO_TEST_SUITE(overtaken_cancel)
 
@@ -32,7 +32,7 @@ Message cancel(uint64_t call_id) {
   return with_id(std::move(message), call_id);
 }
 
-BOOST_AUTO_TEST_CASE(its_request_is_not_served) {
+BOOST_AUTO_TEST_CASE(cancelled_request_is_not_served) {
   Agent agent({.name = std::string("server"), .rank = 0, .world_size = 2}, functions());
   RawClient client(agent.listen(), raw_hello("client", 1, 2));
   client.say(cancel(2));
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(its_request_is_not_served) {
   BOOST_TEST(agent.metrics().calls_dropped == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(cancels_of_calls_that_never_come_are_not_remembered_without_bounds) {
+BOOST_AUTO_TEST_CASE(remembered_cancels_are_bounded) {
   Agent agent({.name = std::string("server"), .rank = 0, .world_size = 2}, functions());
   RawClient client(agent.listen(), raw_hello("client", 1, 2));
   constexpr uint64_t kMany = 5000;
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(cancels_of_calls_that_never_come_are_not_remembered_without
   BOOST_TEST(text(client.receive(MessageKind::reply).value()) == "end");
 }
 
-BOOST_AUTO_TEST_CASE(one_of_a_large_request_that_thousands_of_calls_pass_is_remembered) {
+BOOST_AUTO_TEST_CASE(cancel_of_a_large_request_is_remembered) {
   Agent agent({.name = std::string("server"), .rank = 0, .world_size = 2}, functions());
   RawClient client(agent.listen(), raw_hello("client", 1, 2));
   client.say(cancel(1));
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(one_of_a_large_request_that_thousands_of_calls_pass_is_reme
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_call_cancelled_on_its_way_to_where_requests_wait_for_room_does_not_wait_there) {
+BOOST_AUTO_TEST_CASE(cancelled_call_does_not_wait_for_room) {
   AgentOptions options{.name = std::string("caller"), .rank = 0, .world_size = 2};
   options.send_limit = 1 << 20;
   options.ping_interval = options.liveness_timeout = 0ms;

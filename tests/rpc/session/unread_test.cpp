@@ -10,8 +10,8 @@
 #include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/task.h"
 #include "tests/rpc/agent_pair.h"
-#include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/cluster.h"
+#include "tests/rpc/raw_client.h"
 #include "tests/rpc/waits_for_room.h"
 
 BOOST_AUTO_TEST_SUITE(unread)
@@ -75,7 +75,7 @@ bool eventually(const std::function<bool()>& condition) {
   return Cluster::eventually(condition, std::chrono::seconds(60));
 }
 
-BOOST_AUTO_TEST_CASE(calls_of_a_peer_that_does_not_read_end_by_their_deadlines) {
+BOOST_AUTO_TEST_CASE(calls_to_an_unreading_peer_time_out) {
   AgentOptions options = options_of("caller", 0);
   options.send_limit = kMiB;
   options.ping_interval = options.liveness_timeout = 0ms;
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(calls_of_a_peer_that_does_not_read_end_by_their_deadlines) 
 }
 
 /// A call that waits for room blocks its thread. If the thread continues, the call has been sent.
-BOOST_AUTO_TEST_CASE(small_requests_do_not_wait_for_room_beside_large_ones) {
+BOOST_AUTO_TEST_CASE(small_requests_pass_large_ones) {
   AgentOptions options = options_of("caller", 0);
   options.send_limit = kMiB;
   options.ping_interval = options.liveness_timeout = 0ms;
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(small_requests_do_not_wait_for_room_beside_large_ones) {
   BOOST_CHECK_THROW(large.wait(), PeerLostError);
 }
 
-BOOST_AUTO_TEST_CASE(large_and_small_requests_of_several_threads_all_come_within_the_window) {
+BOOST_AUTO_TEST_CASE(large_and_small_requests_share_the_window) {
   AgentOptions options = options_of("", 0, 4);
   options.receive_limit = 16 * kMiB;
   options.send_limit = kMiB;
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(large_and_small_requests_of_several_threads_all_come_within
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(replies_and_pings_are_read_while_requests_wait) {
+BOOST_AUTO_TEST_CASE(replies_are_read_while_requests_wait) {
   work = std::make_unique<Work>();
   AgentOptions options = one_thread();
   options.receive_limit = kMiB;
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(replies_and_pings_are_read_while_requests_wait) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(calls_without_arguments_wait_on_the_callers_side) {
+BOOST_AUTO_TEST_CASE(calls_without_arguments_use_the_window) {
   work = std::make_unique<Work>();
   AgentOptions options = one_thread();
   options.receive_limit = kMinRequestWindow;
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(calls_of_unfinished_objects_wait_at_caller) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(suspended_coroutines_do_not_keep_out_the_call_of_their_caller_that_they_wait_for) {
+BOOST_AUTO_TEST_CASE(suspended_coroutines_use_no_window) {
   later = std::make_unique<Promise<>>(nullptr);
   AgentOptions options;
   options.receive_limit = kMinRequestWindow;
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(requests_without_credit_end_the_connection) {
   check_at_rest(agent);
 }
 
-BOOST_AUTO_TEST_CASE(replies_that_nobody_reads_stop_that_peers_requests_only) {
+BOOST_AUTO_TEST_CASE(unread_replies_stop_only_their_peer) {
   AgentOptions options = options_of("server", 0, 4);
   options.send_limit = 4 * kMiB;
   Agent agent(options, functions());
@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(replies_that_nobody_reads_stop_that_peers_requests_only) {
   check_at_rest(agent);
 }
 
-BOOST_AUTO_TEST_CASE(replies_that_nobody_reads_go_with_their_peer) {
+BOOST_AUTO_TEST_CASE(unread_replies_are_freed_with_their_peer) {
   AgentOptions options = options_of("server", 0, 4);
   options.send_limit = 4 * kMiB;
   options.ping_interval = 20ms;
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(replies_that_nobody_reads_go_with_their_peer) {
   check_at_rest(agent);
 }
 
-BOOST_AUTO_TEST_CASE(half_a_message_costs_little_and_ends) {
+BOOST_AUTO_TEST_CASE(unfinished_message_costs_little) {
   AgentOptions options = options_of("server", 0);
   options.world_size = 20;
   options.liveness_timeout = 500ms;

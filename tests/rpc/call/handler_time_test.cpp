@@ -150,7 +150,7 @@ bool serve_after_writing() {
 
 // If writing counted, short handlers would seem long. Replies of long handlers are sent one by one, which takes even
 // longer.
-BOOST_AUTO_TEST_CASE(earlier_writes_do_not_count_as_run_time) {
+BOOST_AUTO_TEST_CASE(run_time_excludes_earlier_writes) {
   tendril::test::wait_until("one thread writes the held message and then serves kShort", serve_after_writing);
 }
 

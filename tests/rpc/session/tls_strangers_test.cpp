@@ -20,8 +20,8 @@
 #include "tests/contains.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/certificates.h"
-#include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/messages.h"
+#include "tests/rpc/raw_client.h"
 #include "tests/wait_until.h"
 
 BOOST_AUTO_TEST_SUITE(tls_strangers)
@@ -144,7 +144,7 @@ class RawTls {
   bool good_ = false;
 };
 
-BOOST_AUTO_TEST_CASE(members_call_each_other_with_large_tensors_both_ways) {
+BOOST_AUTO_TEST_CASE(members_exchange_large_tensors) {
   Server server;
   Agent other(options_of("other", 2, server.authority.member("other")), functions());
   other.connect(server.agent.self(), server.endpoint, Clock::now() + 60s);
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(members_call_each_other_with_large_tensors_both_ways) {
   BOOST_TEST(other.connections().at(0).transport == "tls");
 }
 
-BOOST_AUTO_TEST_CASE(a_certificate_of_another_authority_is_refused_and_both_are_told) {
+BOOST_AUTO_TEST_CASE(certificate_of_another_authority_is_refused) {
   Server server;
   const ErrorOutput said;
   const Authority elsewhere(server.folder, "elsewhere");
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_certificate_of_another_authority_is_refused_and_both_are_
   server.check_alive();
 }
 
-BOOST_AUTO_TEST_CASE(who_trusts_the_group_without_being_of_it_is_told_that_it_is_refused) {
+BOOST_AUTO_TEST_CASE(stranger_that_trusts_the_group_is_refused) {
   Server server;
   const ErrorOutput said;
   // Its own authority and the group's in one file: it takes the server's certificate, and the server not its.
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(who_trusts_the_group_without_being_of_it_is_told_that_it_is
   server.check_alive();
 }
 
-BOOST_AUTO_TEST_CASE(who_shows_an_expired_certificate_or_none_or_speaks_an_old_tls_is_refused) {
+BOOST_AUTO_TEST_CASE(expired_missing_and_old_credentials_are_refused) {
   Server server;
   const ErrorOutput said;
   const TlsFiles expired = server.authority.issue("expired", {.valid_for_s = -60});
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(who_shows_an_expired_certificate_or_none_or_speaks_an_old_t
   server.check_alive();
 }
 
-BOOST_AUTO_TEST_CASE(a_listener_whose_certificate_has_expired_is_not_told_who_dials) {
+BOOST_AUTO_TEST_CASE(expired_listener_does_not_learn_who_dials) {
   const Certificates folder;
   const Authority authority(folder, "authority");
   boost::asio::io_context io;
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(a_listener_whose_certificate_has_expired_is_not_told_who_di
   BOOST_TEST((heard == "no connection" || contains(heard, "certificate expired")), heard);
 }
 
-BOOST_AUTO_TEST_CASE(a_plain_worker_and_one_under_tls_tell_each_other) {
+BOOST_AUTO_TEST_CASE(plain_and_tls_workers_refuse_each_other) {
   Server server;
   const ErrorOutput said;
   Agent plain(options_of("plain", 1, {}), functions());
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(a_plain_worker_and_one_under_tls_tell_each_other) {
   BOOST_TEST(rpc_test::text(call(friendly, 0, request(1, "fine")).wait()) == "fine");
 }
 
-BOOST_AUTO_TEST_CASE(scanners_learn_nothing_and_disturb_nobody_under_tls) {
+BOOST_AUTO_TEST_CASE(scanners_learn_nothing) {
   Server server;
   const Bytes challenge = Proof(SharedKey::random(), Proof::Role::dialler).challenge();
   Bytes huge = bytes_of("\x16\x03\x01");
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(scanners_learn_nothing_and_disturb_nobody_under_tls) {
   server.check_alive();
 }
 
-BOOST_AUTO_TEST_CASE(who_begins_and_falls_silent_is_closed_and_a_crowd_shuts_nobody_out) {
+BOOST_AUTO_TEST_CASE(silent_connections_are_closed) {
   Server server;
   // A good certificate, and then no hello.
   const TlsFiles good = server.authority.issue("good");
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(who_begins_and_falls_silent_is_closed_and_a_crowd_shuts_nob
   BOOST_TEST(crowd.front()->closed_within(60s));
 }
 
-BOOST_AUTO_TEST_CASE(what_follows_a_proven_hello_is_checked_as_ever) {
+BOOST_AUTO_TEST_CASE(members_messages_are_checked) {
   Server server;
   const TlsFiles good = server.authority.issue("good");
   const auto say_hello = [&](SSL* ssl, const Hello& hello) {

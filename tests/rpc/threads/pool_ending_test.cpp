@@ -1,11 +1,11 @@
-// How a worker's threads end: nothing begins that nobody waits for, nothing waits for ever, nothing is kept for ever.
+// The end of a pool's threads: queued jobs run, waits end, and nothing is kept.
 #include <boost/test/unit_test.hpp>
 #include <latch>
 #include <thread>
 
 #include "tendril/rpc/threads/loop.h"
-#include "tests/rpc/chaos/hang.h"
 #include "tests/rpc/cluster.h"
+#include "tests/rpc/hang.h"
 
 BOOST_AUTO_TEST_SUITE(pool_ending)
 
@@ -20,7 +20,7 @@ struct Scene {
   std::atomic<bool> over{false}, ends{false};
 };
 
-BOOST_AUTO_TEST_CASE(once_all_is_at_rest_no_thread_begins_anything) {
+BOOST_AUTO_TEST_CASE(ended_pool_runs_jobs_in_place) {
   const tendril::Ref<Loop> loop(new Loop({.name = std::string("loop")}));
   loop->start();
   BOOST_REQUIRE(loop->end_by(Clock::time_point::max()));
@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(once_all_is_at_rest_no_thread_begins_anything) {
   (void)loop->stop();
 }
 
-BOOST_AUTO_TEST_CASE(jobs_that_are_queued_run_before_it_has_ended) {
+BOOST_AUTO_TEST_CASE(queued_jobs_run_before_the_end) {
   const tendril::Ref<Loop> loop(new Loop({.name = std::string("loop"), .slots = 1}));
   loop->start();
   std::atomic<int> run{0};
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(jobs_that_are_queued_run_before_it_has_ended) {
   (void)loop->stop();
 }
 
-BOOST_AUTO_TEST_CASE(only_what_goes_on_when_the_threads_are_left_to_themselves_is_said_to_go_on) {
+BOOST_AUTO_TEST_CASE(stop_returns_only_unended_jobs) {
   for (const bool ends : {true, false}) {
     const tendril::Ref<Loop> loop(new Loop({.name = std::string("loop")}));
     loop->start();
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(only_what_goes_on_when_the_threads_are_left_to_themselves_i
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_job_that_was_left_to_itself_gets_what_it_waits_for) {
+BOOST_AUTO_TEST_CASE(abandoned_job_gets_queued_work) {
   const auto scene = std::make_shared<Scene>();
   {
     Agent agent({.name = std::string("w0"), .num_worker_threads = 1}, served_functions());
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_job_that_was_left_to_itself_gets_what_it_waits_for) {
   BOOST_TEST(Cluster::eventually([&] { return scene->over.load(); }, 60s));
 }
 
-BOOST_AUTO_TEST_CASE(while_it_ends_handlers_may_post_and_wait_as_often_as_they_like) {
+BOOST_AUTO_TEST_CASE(ending_pool_runs_posted_jobs) {
   const auto scene = std::make_shared<Scene>();
   Agent agent({.name = std::string("w0"), .num_worker_threads = 1, .max_threads = 3}, served_functions());
   post(agent.executor(), [scene, agent = agent.share()] {
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(while_it_ends_handlers_may_post_and_wait_as_often_as_they_l
   BOOST_TEST(scene->rounds == 50);
 }
 
-BOOST_AUTO_TEST_CASE(a_callback_that_keeps_the_io_to_itself_lets_go_of_it_when_it_returns) {
+BOOST_AUTO_TEST_CASE(blocked_callback_releases_io_when_it_returns) {
   const auto hang = std::make_shared<Hang>();
   std::weak_ptr<Agent> inner;
   {

@@ -1,9 +1,9 @@
-// A peer that takes little: what cannot be refused is made to fit, and nobody ends for it.
+// Peers that accept only small messages.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/rpc/agent_pair.h"
-#include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/cluster.h"
+#include "tests/rpc/raw_client.h"
 
 BOOST_AUTO_TEST_SUITE(small_limits)
 
@@ -36,7 +36,7 @@ AgentOptions taking(uint64_t bytes) {
   return options;
 }
 
-BOOST_AUTO_TEST_CASE(who_states_limits_below_the_minimum_is_refused) {
+BOOST_AUTO_TEST_CASE(limits_below_the_minimum_are_refused) {
   Agent agent({.name = std::string("server"), .rank = 0, .world_size = 3}, functions());
   const Agent::Endpoint endpoint = agent.listen();
   const auto refusal = [&](const Hello& hello) {
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(who_states_limits_below_the_minimum_is_refused) {
   BOOST_CHECK_THROW(Agent(options, functions()), UsageError);
 }
 
-BOOST_AUTO_TEST_CASE(a_peer_that_takes_nothing_else_still_gets_errors) {
+BOOST_AUTO_TEST_CASE(smallest_limits_admit_errors) {
   Agent agent({.name = std::string("server"), .rank = 0, .world_size = 3}, functions());
   const Agent::Endpoint endpoint = agent.listen();
   Hello hello = raw_hello("meagre", 2, 3);
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_takes_nothing_else_still_gets_errors) {
   BOOST_TEST(agent.is_connected(2));
 }
 
-BOOST_AUTO_TEST_CASE(a_long_error_is_cut_to_what_the_caller_takes) {
+BOOST_AUTO_TEST_CASE(long_error_is_truncated) {
   AgentPair pair(functions(), taking(4096));
   BOOST_CHECK_EXCEPTION(call(*pair.a, 1, request(2)).wait(), RemoteError, [](const RemoteError& error) {
     const std::string what = error.what();
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_long_error_is_cut_to_what_the_caller_takes) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(a_reply_to_oneself_that_cannot_be_made_fails_its_call) {
+BOOST_AUTO_TEST_CASE(unencodable_reply_fails_its_call) {
   AgentPair pair(functions(), one_thread());
   BOOST_CHECK_THROW(call(*pair.a, 0, request(4), {.timeout = 30s}).wait(), MessageError);
   BOOST_CHECK_THROW(call(*pair.a, 1, request(4), {.timeout = 30s}).wait(), MessageError);

@@ -1,5 +1,4 @@
-// Any process of the host may send rank 0's rendezvous a packet, by mistake or not. That ends no start-up, no barrier
-// and no shutdown of a group it does not belong to.
+// Packets of strangers to rank 0's rendezvous, which any process of the host can send, do not disturb a group.
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
@@ -16,7 +15,7 @@
 #include "tests/rpc/reserved_port.h"
 #include "tests/wait_until.h"
 
-BOOST_AUTO_TEST_SUITE(strangers_knock)
+BOOST_AUTO_TEST_SUITE(strangers)
 
 using namespace tendril::rpc;
 using namespace std::chrono_literals;
@@ -75,7 +74,7 @@ InitOptions options_of(int rank, int port) {
 
 std::string name_of(int rank) { return std::string("w").append(std::to_string(rank)); }
 
-BOOST_AUTO_TEST_CASE(during_a_start_up_a_barrier_and_a_shutdown) {
+BOOST_AUTO_TEST_CASE(strangers_do_not_disturb_a_group) {
   const ReservedPort port;
   std::vector<std::string> errors(3);
   {

@@ -29,7 +29,7 @@ struct Forger final : MessageHook {
 
 using namespace timeouts_test;
 
-BOOST_AUTO_TEST_CASE(a_caller_may_give_any_duration) {
+BOOST_AUTO_TEST_CASE(any_timeout_is_accepted) {
   Cluster cluster(2);
   using std::chrono::microseconds;
   const auto seen = [&](microseconds timeout) { return rpc_sync<&deadline_here>(cluster[0], 1, {.timeout = timeout}); };
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_caller_may_give_any_duration) {
   BOOST_TEST(!Promise<void>().future().wait_for(std::chrono::hours::min()));
 }
 
-BOOST_AUTO_TEST_CASE(a_peer_may_state_any_number) {
+BOOST_AUTO_TEST_CASE(any_timeout_from_a_peer_is_accepted) {
   const auto forger = std::make_shared<Forger>();
   static std::shared_ptr<Forger> current;
   current = forger;
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_peer_may_state_any_number) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_agent_may_be_given_any_interval) {
+BOOST_AUTO_TEST_CASE(any_interval_is_accepted) {
   using std::chrono::milliseconds;
   Cluster cluster(2, {.rpc_timeout = std::chrono::microseconds::max(),
                       .max_spin = std::chrono::microseconds::max(),
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(an_agent_may_be_given_any_interval) {
   BOOST_TEST(rpc_sync<&deadline_here>(cluster[0], 1) == "years");
 }
 
-BOOST_AUTO_TEST_CASE(a_deadline_is_never_past_what_the_clock_counts) {
+BOOST_AUTO_TEST_CASE(deadlines_stay_within_the_clocks_range) {
   using Seconds = std::chrono::duration<uint64_t>;
   const Clock::time_point now = Clock::now();
   const std::chrono::hours century(24 * 365 * 100);

@@ -1,4 +1,4 @@
-// Those who cannot prove the key at an agent's TCP port: scanners, other keys, crowds that keep silent.
+// Connections to an agent's TCP port that do not prove the shared key.
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -14,8 +14,8 @@
 #include "tendril/rpc/session/proof.h"
 #include "tests/contains.h"
 #include "tests/rpc/agent_pair.h"
-#include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/messages.h"
+#include "tests/rpc/raw_client.h"
 
 BOOST_AUTO_TEST_SUITE(unproven)
 
@@ -65,14 +65,14 @@ std::string error_of_connecting(Agent& agent, const Agent::Endpoint& endpoint) {
 
 using tendril::test::contains;
 
-BOOST_AUTO_TEST_CASE(workers_that_hold_the_key_call_each_other_over_tcp) {
+BOOST_AUTO_TEST_CASE(key_holders_call_each_other) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = listen_tcp(agent);
   check_alive(agent, endpoint);
   check_alive(agent, endpoint);
 }
 
-BOOST_AUTO_TEST_CASE(scanners_learn_nothing_and_disturb_nobody) {
+BOOST_AUTO_TEST_CASE(scanners_learn_nothing) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = listen_tcp(agent);
   const Bytes challenge = Proof(group_key(), Proof::Role::dialler).challenge();
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(scanners_learn_nothing_and_disturb_nobody) {
   check_alive(agent, endpoint);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_with_another_key_or_none_is_told_so) {
+BOOST_AUTO_TEST_CASE(wrong_key_is_reported) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = listen_tcp(agent);
   Agent other(options_of("other", 1, SharedKey::random("another key")), functions());
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_worker_with_another_key_or_none_is_told_so) {
   check_alive(agent, endpoint);
 }
 
-BOOST_AUTO_TEST_CASE(a_group_of_the_same_key_is_told_apart) {
+BOOST_AUTO_TEST_CASE(another_group_with_the_key_is_refused) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = listen_tcp(agent);
   AgentOptions options = options_of("other", 1);
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_group_of_the_same_key_is_told_apart) {
   check_alive(agent, endpoint);
 }
 
-BOOST_AUTO_TEST_CASE(a_thousand_that_keep_silent_shut_nobody_out) {
+BOOST_AUTO_TEST_CASE(silent_connections_shut_nobody_out) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = listen_tcp(agent);
   const Bytes challenge = Proof(group_key(), Proof::Role::dialler).challenge();
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_thousand_that_keep_silent_shut_nobody_out) {
   check_alive(agent, endpoint);
 }
 
-BOOST_AUTO_TEST_CASE(a_listener_that_hangs_up_is_tried_again) {
+BOOST_AUTO_TEST_CASE(dialler_retries_a_listener_that_hangs_up) {
   boost::asio::io_context io;
   boost::asio::ip::tcp::acceptor busy(io, {boost::asio::ip::address_v4::loopback(), 0});
   const Agent::Endpoint endpoint{.tcp_host = std::string("127.0.0.1"), .tcp_port = busy.local_endpoint().port()};
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(a_listener_that_hangs_up_is_tried_again) {
   BOOST_CHECK_THROW(agent.connect({std::string("server"), 0}, endpoint, Clock::now() + 60s), PeerLostError);
 }
 
-BOOST_AUTO_TEST_CASE(strangers_who_use_up_the_descriptors_shut_nobody_out) {
+BOOST_AUTO_TEST_CASE(used_up_descriptors_shut_nobody_out) {
   Agent agent(options_of("server", 0), functions());
   rlimit usual{};
   BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &usual) == 0);
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(strangers_who_use_up_the_descriptors_shut_nobody_out) {
   ::setrlimit(RLIMIT_NOFILE, &usual);
 }
 
-BOOST_AUTO_TEST_CASE(a_key_opens_routable_addresses) {
+BOOST_AUTO_TEST_CASE(key_opens_routable_addresses) {
   Agent agent(options_of("server", 0), functions());
   BOOST_CHECK_EXCEPTION(agent.listen({.unix_socket = false, .tcp_host = std::string("0.0.0.0")}), UsageError,
                         [](const UsageError& e) { return contains(e.what(), "set advertised_host"); });

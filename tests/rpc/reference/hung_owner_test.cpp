@@ -1,8 +1,8 @@
-// A request brings a reference whose owner has stopped answering: the request does not wait for ever.
+// Requests with references whose owner does not answer.
 #include <boost/test/unit_test.hpp>
 
-#include "tests/rpc/chaos/hang.h"
 #include "tests/rpc/cluster.h"
+#include "tests/rpc/hang.h"
 
 BOOST_AUTO_TEST_SUITE(hung_owner)
 
@@ -23,7 +23,7 @@ NetworkRule silence(WorkerId worker) {
 
 int nothing() { return 0; }
 
-BOOST_AUTO_TEST_CASE(a_parked_request_ends_with_its_callers_deadline) {
+BOOST_AUTO_TEST_CASE(parked_request_ends_with_the_callers_deadline) {
   const auto network = MemoryNetwork::make();
   Cluster cluster(3, {.num_worker_threads = 1, .ping_interval = 0ms}, served_functions(), network.get());
   {
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(a_parked_request_ends_with_its_callers_deadline) {
   BOOST_TEST(Cluster::eventually([&] { return cluster.counters(1).none() && cluster.counters(0).none(); }));
 }
 
-BOOST_AUTO_TEST_CASE(the_time_that_a_request_was_parked_counts) {
+BOOST_AUTO_TEST_CASE(parked_time_counts_toward_the_deadline) {
   const auto network = MemoryNetwork::make();
   Cluster cluster(3, {.num_worker_threads = 1, .ping_interval = 0ms}, served_functions(), network.get());
   RRef<Number> number = remote<Number>(cluster[0], 2);
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(the_time_that_a_request_was_parked_counts) {
   BOOST_TEST(cluster[1].metrics().calls_served == served);  // dropped, not run as well
 }
 
-BOOST_AUTO_TEST_CASE(one_without_a_deadline_ends_when_the_owner_has_been_silent_for_too_long) {
+BOOST_AUTO_TEST_CASE(silent_owner_fails_a_parked_request) {
   const auto hang = std::make_shared<Hang>();
   Cluster cluster(3, {.ping_interval = 500ms, .liveness_timeout = 3s}, served_functions(), nullptr, [&](Agent& agent) {
     if (agent.self().id == 2) agent.add_hook(hang);

@@ -1,4 +1,4 @@
-// An agent goes away while other threads are at work with references to objects of its peers.
+// Agents that are destroyed while other threads use references to objects of peers.
 #include <boost/test/unit_test.hpp>
 #include <latch>
 
@@ -25,7 +25,7 @@ struct Object {
   int take(const Slow&) { return 1; }
 };
 
-BOOST_AUTO_TEST_CASE(a_method_call_in_its_middle_fails_when_the_agent_is_destroyed) {
+BOOST_AUTO_TEST_CASE(destroyed_agent_fails_method_call_in_progress) {
   const auto make = [](const char* name, WorkerId rank) {
     AgentOptions options{.name = name, .rank = rank, .world_size = 2};
     auto agent = std::make_unique<Agent>(options, served_functions());
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_method_call_in_its_middle_fails_when_the_agent_is_destroy
   BOOST_CHECK_THROW((object.rpc_sync<&Object::take>(Slow{})), UsageError);
 }
 
-BOOST_AUTO_TEST_CASE(a_shared_agent_may_outlive_its_owner) {
+BOOST_AUTO_TEST_CASE(shared_agent_may_outlive_its_owner) {
   auto agent = std::make_unique<Agent>(AgentOptions{.name = "alone"}, served_functions());
   const std::shared_ptr<Agent> shared = agent->share(), again = shared->share();
   BOOST_TEST(shared->self().name == "alone");
