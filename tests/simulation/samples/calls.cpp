@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -108,7 +107,8 @@ int64_t nothing() { return 0; }
 void sleep_long(int64_t seconds) { rpc::sleep_for(std::chrono::seconds(std::clamp<int64_t>(seconds, 0, 40))); }
 
 /// Makes the call, and sets the record's outcome and text.
-void attempt(Record& record, const std::function<bool()>& make) {
+template <class Make>
+void attempt(Record& record, const Make& make) {
   const auto set = [&record](Outcome outcome, const std::exception& e) {
     record.outcome = outcome;
     record.text = e.what();
