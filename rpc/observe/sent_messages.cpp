@@ -72,7 +72,7 @@ const char* name_of_kind(RendezvousKind kind) noexcept {
   return "";
 }
 
-/// The contents of a frame for a reader. Empty: nothing to add to its kind.
+/// The contents of a frame for a reader. Empty if the kind of the frame says everything.
 std::string text_of_frame(MessageKind kind, Bytes payload) {
   if (kind == MessageKind::error) {
     Message message{.kind = kind, .payload = std::move(payload)};

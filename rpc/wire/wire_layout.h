@@ -27,7 +27,7 @@ constexpr std::size_t padding_to_alignment(std::size_t offset) noexcept {
   return (kTensorAlignment - offset % kTensorAlignment) % kTensorAlignment;
 }
 
-/// A header on its own, for observers that do not read what follows.
+/// A header on its own, for observers that do not read the body.
 struct FrameHeader {
   MessageKind kind = MessageKind::request;  ///< undefined for a part
   bool is_part = false;                     ///< `body` bytes of the frame that is sent in parts follow

@@ -1,4 +1,4 @@
-// The page of a simulation in Chromium: what its controls do. Skipped if there is no Chromium.
+// The controls of the page of a simulation, in Chromium. Skipped if there is no Chromium.
 #include <stdlib.h>
 
 #include <boost/test/unit_test.hpp>

@@ -52,7 +52,7 @@ struct Outcome {
   std::vector<std::string> problems;
   SimulationReport report;
 };
-/// What is kept in the report.
+/// Optional parts of the report.
 struct Kept {
   bool transcript = false;
   std::size_t events = 0;

@@ -1,5 +1,5 @@
-// Workers that train in step, save checkpoints into a shared folder, and resume from them after a loss. What they load
-// must be one whole save, and not older than the last save that succeeded anywhere. The files are real.
+// Workers that train in step, save checkpoints into a shared folder, and resume from them after a loss. A resumed run
+// must load one whole save, and none that is older than the last save that succeeded anywhere. The files are real.
 #include "tendril/dist/checkpoint/checkpoint.h"
 
 #include <algorithm>
@@ -67,7 +67,7 @@ void load(dist::ProcessGroup& group, WorkerId rank, State& state, const dist::Ch
   const std::string at = "rank " + std::to_string(rank) + " loaded step " + std::to_string(state.step);
   if (!state.is_whole(rank)) problem(at + " with parts of another step");
   if (state.step < saved) problem(at + " although step " + std::to_string(saved) + " had been saved");
-  if (state.step > last_begun) problem(at + ", which nobody has saved");
+  if (state.step > last_begun) problem(at + ", which was never saved");
 }
 
 /// Others may still have the last group.
