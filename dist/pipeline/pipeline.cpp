@@ -10,7 +10,9 @@
 #include <locale>
 #include <map>
 #include <mutex>
+#include <new>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <stop_token>
@@ -77,8 +79,7 @@ struct Stage::State {
     std::unique_lock lock(mutex);
     for (;;) {
       if (stop.stop_requested()) throw rpc::CancelledError("pipeline: nobody waits for the batch any more");
-      const auto failed = cancelled.find(std::get<0>(place));
-      if (failed != cancelled.end()) throw rpc::CancelledError("pipeline: " + failed->second);
+      if (const auto why = cancelled_by(std::get<0>(place))) throw rpc::CancelledError("pipeline: " + *why);
       const auto found = came.find(place);
       if (found != came.end()) {
         Tensor tensor = found->second;
@@ -103,6 +104,12 @@ struct Stage::State {
     }
     if (woken) woken->try_set_value();
   }
+  std::optional<std::string> cancelled_by(const BatchId& batch) const {
+    const auto found = cancelled.find(batch);
+    if (found != cancelled.end()) return found->second;
+    if (batch == cancelled_without_memory) return "the batch was cancelled";
+    return std::nullopt;
+  }
   /// Forgets the driver's earlier batches, and all batches of the driver's earlier incarnations.
   void forget_before(const BatchId& batch) {
     const auto is_earlier = [&](const BatchId& one) { return one.driver == batch.driver && one < batch; };
@@ -113,6 +120,7 @@ struct Stage::State {
   rpc::detail::Mutex mutex;
   std::map<Place, Tensor> came;
   std::map<BatchId, std::string> cancelled;
+  BatchId cancelled_without_memory;  // the last batch for whose reason there was no memory
   Ref<rpc::FutureState<void>> wake;
 };
 
@@ -126,15 +134,19 @@ Stage::~Stage() = default;
 
 void Stage::put(const BatchId& batch, uint8_t what, int micro_batch, const Tensor& tensor) {
   state_->change([&] {
-    if (!state_->cancelled.contains(batch)) state_->came[{batch, what, micro_batch}] = tensor;
+    if (!state_->cancelled_by(batch)) state_->came.insert_or_assign({batch, what, micro_batch}, tensor);
   });
 }
 
 void Stage::cancel(const BatchId& batch, const std::string& why) {
   state_->change([&] {
     state_->forget_before(batch);
-    state_->cancelled[batch] = why;
     std::erase_if(state_->came, [&](const auto& one) { return std::get<0>(one.first) == batch; });
+    try {
+      state_->cancelled.insert_or_assign(batch, why);
+    } catch (const std::bad_alloc&) {  // its stages would wait for ever
+      state_->cancelled_without_memory = batch;
+    }
   });
 }
 
@@ -166,7 +178,12 @@ detail::StageResult run_stages(const detail::StageWork& work) {
     try {
       sending.wait();
     } catch (const std::exception& error) {
-      const std::string why = "what goes to stage " + std::to_string(stage) + " did not arrive: " + error.what();
+      std::string why;
+      try {
+        why = "what goes to stage " + std::to_string(stage) + " did not arrive: " + error.what();
+      } catch (const std::bad_alloc&) {
+        why = "no memory";
+      }
       {
         const std::lock_guard lock(mutex);
         if (undelivered.empty()) undelivered = why;

@@ -45,9 +45,15 @@ RRefTable::Owned& RRefTable::own(const RRefId& id) {
 }
 
 void RRefTable::add_fork(Owned& owned, const RRefId& id, const ForkId& fork, Session& holder) {
-  owned.forks.insert(fork);
-  forks_[fork] = {id, holder.peer.id, options_.clock()};
-  holder.held.insert(fork);
+  try {
+    owned.forks.insert(fork);
+    forks_[fork] = {id, holder.peer.id, options_.clock()};
+    holder.held.insert(fork);
+  } catch (...) {
+    owned.forks.erase(fork);
+    forks_.erase(fork);
+    throw;
+  }
 }
 
 void RRefTable::remove_fork(const ForkId& fork, WorkerId holder, Effects& effects) {

@@ -144,22 +144,35 @@ void RRefTable::perform(Effects effects) noexcept {
 
 void RRefTable::decided(std::vector<std::shared_ptr<Arrival>>& waiting, const std::exception_ptr& error,
                         Effects& effects) {
-  for (std::shared_ptr<Arrival>& arrival : waiting) {
-    if (error && !arrival->error) arrival->error = error;
-    finish(std::move(arrival), effects);
+  auto next = waiting.begin();
+  try {
+    for (; next != waiting.end(); ++next) {
+      if (error && !(*next)->error) (*next)->error = error;
+      finish(*next, effects);
+    }
+  } catch (...) {
+    waiting.erase(waiting.begin(), next);
+    throw;
   }
   waiting.clear();
 }
 
-void RRefTable::finish(std::shared_ptr<Arrival> arrival, Effects& effects) {
-  if (--arrival->missing > 0) return;
+/// Nothing has changed if it throws.
+void RRefTable::finish(const std::shared_ptr<Arrival>& arrival, Effects& effects) {
+  if (arrival->missing > 1) {
+    --arrival->missing;
+    return;
+  }
+  Session* sender = session_of(arrival->from);
+  if (sender) make_room(*sender);
+  effects.arrivals.push_back(arrival);
+  arrival->missing = 0;
   expiring_.erase({arrival->deadline, arrival->number});
-  if (Session* sender = session_of(arrival->from); sender && sender->serial == arrival->session) {
+  if (sender && sender->serial == arrival->session) {
     const Message& message = arrival->parked->message;
     if (brings_references(message.forks))
       say(*sender, {.kind = ControlRecord::received, .message = message.kind, .call_id = message.call_id}, false);
   }
-  effects.arrivals.push_back(std::move(arrival));
 }
 
 /// Nobody waits any more for the requests whose callers' deadlines have passed.

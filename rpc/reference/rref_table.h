@@ -118,7 +118,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   void perform(Effects effects) noexcept;
   void apply(Session& from, const ControlRecord& record, std::optional<RequestStatus> status, Effects& effects);
   void decided(std::vector<std::shared_ptr<Arrival>>& waiting, const std::exception_ptr& error, Effects& effects);
-  void finish(std::shared_ptr<Arrival> arrival, Effects& effects);
+  void finish(const std::shared_ptr<Arrival>& arrival, Effects& effects);
   void expire(Clock::time_point now, Effects& effects);
 
   // rref_owner.cpp
@@ -152,6 +152,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   bool check_leaving(const Session& to, const Message& message, const RRefState& state) const;
   bool leads_to(const Session& to, const RRefState& state) const;
   ForkDescriptor fork(Session& to, const std::shared_ptr<RRefState>& state, Transfer& transfer);
+  void undo(Session& to, const Transfer& transfer, Effects& effects) noexcept;
   void end_transfer(Session& session, TransferKey key, bool undo, Effects& effects);
   void cancel_call(Session& session, uint64_t call_id);
   void on_cancelled(Session& session, const ControlRecord& record, RequestStatus status, Effects& effects);

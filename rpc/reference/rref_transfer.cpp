@@ -54,18 +54,18 @@ ForkDescriptor RRefTable::fork(Session& to, const std::shared_ptr<RRefState>& st
       owned->since = options_.clock();
     }
     owned->exists = true;
-    add_fork(*owned, fork.rref, fork.fork_id, to);
     transfer.registered.push_back(fork.fork_id);
+    add_fork(*owned, fork.rref, fork.fork_id, to);
     return fork;
   }
   User& user = *users_.at(state->fork());
   fork.owner = user.owner;
   fork.owner_incarnation = user.owner_incarnation;
   if (user.created_here && !user.sent) {
-    user.sent = true;
     fork.kind = ForkDescriptor::create;
     fork.fork_id = state->fork();
     transfer.creation = fork;
+    user.sent = true;
   } else {
     // task 2.3: the number of a user's fork (last_fork_); who hands it on lives until its owner knows it (transfer)
     fork.fork_id.number = ++last_fork_;
@@ -89,20 +89,31 @@ void RRefTable::on_send(const WorkerInfo& to, Message& message) {
   }
   TENDRIL_CHECK_AS(RRefError, creations <= 1, "RRef: a call creates one object, not ", creations);
   Transfer transfer;
-  for (auto& state : message.references) {
-    if (message.has_receiver && message.forks.empty() && leads_to(*session, *state)) {
-      message.forks.push_back({.kind = ForkDescriptor::receiver,
-                               .owner = session->peer.id,
-                               .owner_incarnation = session->incarnation,
-                               .rref = state->id(),
-                               .fork_id = state->fork()});
-    } else {
-      message.forks.push_back(fork(*session, state, transfer));
+  try {
+    for (auto& state : message.references) {
+      if (message.has_receiver && message.forks.empty() && leads_to(*session, *state)) {
+        message.forks.push_back({.kind = ForkDescriptor::receiver,
+                                 .owner = session->peer.id,
+                                 .owner_incarnation = session->incarnation,
+                                 .rref = state->id(),
+                                 .fork_id = state->fork()});
+      } else {
+        message.forks.push_back(fork(*session, state, transfer));
+      }
+      event.effects.released.push_back(std::move(state));
     }
-    event.effects.released.push_back(std::move(state));
+    if (transfer.forks > 0) session->transfers[{message.kind, message.call_id}] = std::move(transfer);
+  } catch (...) {
+    undo(*session, transfer, event.effects);
+    throw;
   }
   message.references.clear();
-  if (transfer.forks > 0) session->transfers.insert_or_assign({message.kind, message.call_id}, std::move(transfer));
+}
+
+/// The message was not sent, and its transfer not entered.
+void RRefTable::undo(Session& to, const Transfer& transfer, Effects& effects) noexcept {
+  for (const ForkId& fork : transfer.registered) remove_fork(fork, to.peer.id, effects);
+  if (transfer.creation) users_.at(transfer.creation->fork_id)->sent = false;
 }
 
 void RRefTable::message_not_sent(const WorkerInfo& to, MessageKind kind, uint64_t call_id) noexcept {

@@ -98,15 +98,20 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
     return fail(std::move(pending), std::make_exception_ptr(PeerLostError(
                                         call_of(request.function) + ": it is not connected any more", false)));
   }
-  if (stop.stop_possible()) {
-    made_.watch(call_id, std::make_unique<CancelCallback>(stop, CancelCall{weak_from_this(), call_id}));
-  }
-  const auto ping = agent_->options.ping_interval;
-  agent_->arm(!is_self() && ping.count() > 0 ? std::min(deadline, sent_at + ping) : deadline);
-  if (staging && must_not_wait() && !staging->done()) {
-    return post(*agent_->loop,
-                [self = shared_from_this(), call_id, request = std::move(request), staging = std::move(*staging),
-                 deadline]() mutable { self->send_request(call_id, std::move(request), &staging, deadline); });
+  try {
+    if (stop.stop_possible()) {
+      made_.watch(call_id, std::make_unique<CancelCallback>(stop, CancelCall{weak_from_this(), call_id}));
+    }
+    const auto ping = agent_->options.ping_interval;
+    agent_->arm(!is_self() && ping.count() > 0 ? std::min(deadline, sent_at + ping) : deadline);
+    if (staging && must_not_wait() && !staging->done()) {
+      return post(*agent_->loop,
+                  [self = shared_from_this(), call_id, request = std::move(request), staging = std::move(*staging),
+                   deadline]() mutable { self->send_request(call_id, std::move(request), &staging, deadline); });
+    }
+  } catch (...) {
+    if (auto entered = made_.take(call_id)) fail(std::move(*entered), std::current_exception());
+    return;
   }
   send_request(call_id, std::move(request), staging ? &*staging : nullptr, deadline);
 }
@@ -122,7 +127,12 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
   try {
     if (staging) staging->wait();
     if (is_self()) {
-      request_received(looped_back(std::move(request)), Clock::now());
+      try {
+        request_received(looped_back(std::move(request)), Clock::now());
+      } catch (...) {
+        served_.take(call_id);  // it may be there, and will not be answered
+        throw;
+      }
       sent = true;
     } else {
       if (refers && told.emplace(*this)) {

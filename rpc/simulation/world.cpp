@@ -215,7 +215,8 @@ bool World::allocation_fails() noexcept {
   int64_t& left = current_->worker.allocations_left;
   if (left < 0 || current_->worker.dead) return false;
   const ThreadState& thread = ThreadState::current();
-  if (CallContext::current().origin.function == nullptr || thread.io_callbacks > 0 || thread.leading != nullptr)
+  if (CallContext::current().origin.function == nullptr || thread.io_callbacks > 0 || thread.must_allocate > 0 ||
+      thread.leading != nullptr)
     return false;
   if (left-- > 0) return false;
   ++failed_allocations_;

@@ -3,6 +3,7 @@
 #include <shared_mutex>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/thread_state.h"
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/detail/switched_variable.h"
 
@@ -94,6 +95,7 @@ PassToken Pass::keep(rpc::InboundCall call) {
 }
 
 void Pass::gradient(rpc::InboundCall call, GradientMessage message) {
+  const rpc::detail::AllocationsMustSucceed protocol;
   const rpc::WorkerId from = call.from().id;
   Lock lock(mutex_);
   const PassToken token = keep(std::move(call));
@@ -110,18 +112,21 @@ void Pass::gradient(rpc::InboundCall call, GradientMessage message) {
 }
 
 void Pass::mark(rpc::InboundCall call, const std::vector<MessageId>& messages) {
+  const rpc::detail::AllocationsMustSucceed protocol;
   Lock lock(mutex_);
   protocol_.mark(keep(std::move(call)), messages);
   act(lock);
 }
 
 void Pass::resolve(rpc::InboundCall call) {
+  const rpc::detail::AllocationsMustSucceed protocol;
   Lock lock(mutex_);
   protocol_.resolve(keep(std::move(call)));
   act(lock);
 }
 
 void Pass::over(rpc::InboundCall call) {
+  const rpc::detail::AllocationsMustSucceed protocol;
   const rpc::WorkerId from = call.from().id;
   Lock lock(mutex_);
   if (!error_)
@@ -138,12 +143,14 @@ void Pass::fail_locked(const std::exception_ptr& error) {
 }
 
 void Pass::fail(const std::exception_ptr& error) {
+  const rpc::detail::AllocationsMustSucceed protocol;
   Lock lock(mutex_);
   fail_locked(error);
   act(lock);
 }
 
 void Pass::abandon() {
+  const rpc::detail::AllocationsMustSucceed protocol;
   Lock lock(mutex_);
   abandoned_ = true;
   act(lock);
@@ -200,6 +207,7 @@ bool Pass::run_once() {
       error = std::current_exception();
     }
   }
+  const rpc::detail::AllocationsMustSucceed protocol;
   if (error) graph_.free();  // gives the nodes back
   lock.lock();
   if (error) fail_locked(error);

@@ -8,6 +8,7 @@
 #include "tendril/dist/detail/overloaded.h"
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/thread_state.h"
 
 namespace tendril::dist::autograd::detail {
 
@@ -58,6 +59,7 @@ struct Pass::Taken {
 };
 
 void Pass::act(Lock& lock) {
+  const rpc::detail::AllocationsMustSucceed protocol;
   std::vector<PassAction> actions = protocol_.take();
   if (protocol_.failed() && !error_) {
     error_ = std::make_exception_ptr(AutogradError(

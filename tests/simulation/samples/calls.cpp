@@ -111,7 +111,10 @@ template <class Make>
 void attempt(Record& record, const Make& make) {
   const auto set = [&record](Outcome outcome, const std::exception& e) {
     record.outcome = outcome;
-    record.text = e.what();
+    try {
+      record.text = e.what();
+    } catch (const std::bad_alloc&) {
+    }
   };
   try {
     record.outcome = make() ? Outcome::done : Outcome::wrong;

@@ -84,8 +84,9 @@ class Server {
     const std::lock_guard lock(mutex_);
     Ledger& ledger = ledgers[number_];
     Update& known = ledger.updates.at(*update);
-    ++known.times_applied;
+    ledger.sums.reserve(ledger.sums.size() + 1);  // a lack of memory must leave both as they are
     parameter_.add_(static_cast<double>(known.amount));
+    ++known.times_applied;
     ledger.sums.push_back(ledger.sums.back() + known.amount);
     return ++step_;
   }
