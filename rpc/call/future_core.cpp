@@ -7,6 +7,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/release.h"
+#include "tendril/rpc/threads/thread_state.h"
 #include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc {
@@ -149,5 +150,14 @@ bool FutureCore::wait_until(Clock::time_point deadline) {
   // A callback that cannot be detached is about to run: it must have run before it goes out of scope.
   return waiter.wait_until(deadline) || (!detach(waiter) && waiter.wait_until(Clock::time_point::max()));
 }
+
+namespace detail {
+
+void resume_on(Executor& executor, std::coroutine_handle<> coroutine) noexcept {
+  const AllocationsMustSucceed result;  // the coroutine would never be resumed
+  post(executor, [coroutine] { coroutine.resume(); });
+}
+
+}  // namespace detail
 
 }  // namespace tendril::rpc

@@ -3,6 +3,7 @@
 // The templates behind future.h.
 
 #include <atomic>
+#include <coroutine>
 #include <memory>
 
 #include "tendril/rpc/threads/release.h"
@@ -11,6 +12,9 @@
 TENDRIL_API_BEGIN
 
 namespace tendril::rpc::detail {
+
+/// Resumes the coroutine on a thread of the executor.
+void resume_on(Executor& executor, std::coroutine_handle<> coroutine) noexcept;
 
 /// Completes `to` with the outcome of `from`, when that is done.
 template <class T>
@@ -138,7 +142,7 @@ class FutureAwaiter final : private FutureCallback {
     const std::coroutine_handle<> handle = handle_;
     CallContextScope scope(std::move(context_));
     if (const Ref<Executor> executor = std::move(executor_)) {
-      post(*executor, [handle] { handle.resume(); });
+      resume_on(*executor, handle);
     } else {
       handle.resume();
     }

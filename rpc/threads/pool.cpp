@@ -2,7 +2,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <system_error>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/threads/loop.h"
@@ -95,23 +94,25 @@ void Loop::stop_polling_locked(Worker& self) noexcept {
 }
 
 void Loop::spawn_locked(bool polls) {
-  Worker& worker = workers_.emplace_back();
-  worker.polls = worker.stays_back = polls;
-  worker.woken = !polls;
-  if (polls) has_poller_ = true;
-  if (!polls) ++arriving_;
+  const std::size_t before = workers_.size();
   try {
+    Worker& worker = workers_.emplace_back();
+    worker.polls = worker.stays_back = polls;
+    worker.woken = !polls;
+    if (polls) has_poller_ = true;
+    if (!polls) ++arriving_;
     worker.thread = Thread(options_.name, [this, &worker] { work(worker); });
     if (phase_ == Phase::stopped) {  // a job for which those that are left to themselves may wait
       worker.keeps = Ref<Executor>(this);
       worker.thread.detach();
     }
-  } catch (const std::system_error&) {
-    if (polls) has_poller_ = false;
-    if (!polls) --arriving_;
-    workers_.pop_back();
-    if (workers_.empty() && phase_ != Phase::stopped) throw;
-    return;  // the system gives no more threads: those there are must do
+  } catch (const std::exception&) {  // the system provides no more threads, or no memory
+    if (workers_.size() > before) {
+      if (polls) has_poller_ = false;
+      if (!polls) --arriving_;
+      workers_.pop_back();
+    }
+    if (workers_.empty() && phase_ != Phase::stopped) throw;  // else the present threads must suffice
   }
 }
 

@@ -92,7 +92,7 @@ void train(WorkerId rank, Random& own) {
   for (int i = 0; i < 6; ++i) {
     state.advance(rank);
     if (own.chance(0.2)) rpc::sleep_for(std::chrono::milliseconds(own.below(500)));
-    if (plan.chance(0.5)) continue;
+    if (i < 5 && plan.chance(0.5)) continue;
     last_begun = std::max(last_begun, state.step);
     dist::save_checkpoint(group, folder->path(), state.parts(rank), options);
     last_saved = std::max(last_saved, state.step);

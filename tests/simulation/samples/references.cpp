@@ -53,12 +53,13 @@ int64_t nothing() { return 0; }
 
 /// Makes a call, as a destructor of a user's object may.
 void call_at_end(int64_t number) noexcept {
-  const auto to = static_cast<WorkerId>(number % rpc::launch_info().world_size);
   try {
+    const auto to = static_cast<WorkerId>(number % rpc::launch_info().world_size);
     (void)rpc::rpc_sync<&nothing>(to, rpc::CallOptions{.timeout = 1s});
   } catch (const rpc::RpcError& e) {  // a worker is lost, or this one shuts down
     if (std::string(e.what()).find("would block in an I/O callback") != std::string::npos)
       problem("object " + std::to_string(number) + " was freed on a thread that drives I/O");
+  } catch (const std::bad_alloc&) {
   }
 }
 
