@@ -1,5 +1,6 @@
 #include "tendril/rpc/call/future_core.h"
 
+#include <coroutine>
 #include <memory>
 #include <mutex>
 #include <utility>
