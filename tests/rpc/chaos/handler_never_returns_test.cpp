@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(it_may_be_the_last_to_hold_the_agent) {
 BOOST_AUTO_TEST_CASE(objects_whose_destructors_wait_for_it_are_left_to_themselves_too) {
   const auto mine = scene;
   {
-    Cluster cluster(2, {}, served_functions(), nullptr, [](Agent& agent) {
+    Cluster cluster(2, {}, served_functions(), [](Agent& agent) {
       if (agent.self().id == 1) agent.add_hook(std::make_shared<LetsGo>());
     });
     (void)rpc_async<&hold_the_mutex>(cluster[0], 1, {.timeout = 0us});

@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_callback_that_keeps_the_io_to_itself_lets_go_of_it_when_i
   const auto hang = std::make_shared<Hang>();
   std::weak_ptr<Agent> inner;
   {
-    Cluster cluster(2, {.ping_interval = 0ms}, served_functions(), nullptr, [&](Agent& agent) {
+    Cluster cluster(2, {.ping_interval = 0ms}, served_functions(), [&](Agent& agent) {
       if (agent.self().id == 1) agent.add_hook(hang);
     });
     const LetGo let_go{hang};
