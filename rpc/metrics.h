@@ -110,7 +110,7 @@ const char* to_string(CallReceived::State state) noexcept;
 /// What there is between an agent and a peer that is connected now, or the agent itself.
 struct Connection {
   WorkerInfo peer = {};        ///< who it is
-  std::string transport = {};  ///< "unix", "tcp", "memory"; "self" for the agent's calls to itself
+  std::string transport = {};  ///< "unix", "tcp", "tls"; "self" for the agent's calls to itself
   uint64_t bytes_sent = 0, bytes_received = 0, queued_bytes = 0;  ///< of frames; queued: not yet sent
   uint64_t requests_sent = 0, requests_received = 0;              ///< over this connection
   uint64_t pending_calls = 0, unanswered_calls = 0;               ///< made here, and served here, without a result yet

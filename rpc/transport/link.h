@@ -53,7 +53,7 @@ class Link {
   /// is called with `reason`. Returns false if the link cannot replace it. On the leader's thread.
   virtual bool replace_connection(Clock::time_point /*ends*/, std::exception_ptr /*reason*/) { return false; }
   virtual void close() noexcept = 0;
-  virtual const char* transport() const noexcept = 0;      ///< "unix", "tcp", "tls", "memory"
+  virtual const char* transport() const noexcept = 0;      ///< "unix", "tcp", "tls"
   virtual uint32_t session() const noexcept { return 1; }  ///< its number, as of the last connection made
 
   /// The process at the other end, by what the kernel says; 0: it does not say, or it is of another host.

@@ -19,7 +19,6 @@
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/spawn.h"
-#include "tendril/rpc/transport/memory_network.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/tensor.h"
 
@@ -38,7 +37,6 @@ BOOST_AUTO_TEST_CASE(an_option_may_be_named_alone) {
   const rpc::Agent::ListenOptions listen{.unix_socket = true}, port{.tcp_port = 1};
   const rpc::WorkerInfo worker{.name = "w"};
   const rpc::CallContext context{.deadline = rpc::Clock::time_point::max()};
-  const rpc::MessageFate fate{.copies = 2};
   const rpc::Limits limits{};
   const dist::autograd::BackwardOptions backward{.retain_graph = true}, late{.timeout = 1s};
   BOOST_TEST(init.master_addr.empty());
@@ -46,7 +44,7 @@ BOOST_AUTO_TEST_CASE(an_option_may_be_named_alone) {
   BOOST_TEST(!stop.timeout);
   BOOST_TEST((shutdown.graceful && !graceful.graceful));
   BOOST_TEST((threads.rank == -1 && agent.rank == -1 && spawn.timeout == 0ms && patience.world_size == 1));
-  BOOST_TEST((listen.tcp && port.tcp && worker.id == rpc::WorkerInfo{}.id && context.trace_id == 0 && !fate.cut));
+  BOOST_TEST((listen.tcp && port.tcp && worker.id == rpc::WorkerInfo{}.id && context.trace_id == 0));
   BOOST_TEST((maps.name.empty() && backward.timeout == 0ms && !late.retain_graph && timeout.timeout == 5s));
 }
 

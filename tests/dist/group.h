@@ -43,9 +43,8 @@ inline Tensor constant(std::initializer_list<double> elements) { return tensor(e
 /// A Cluster whose agents have containers; every test ends with all counters at zero.
 class Group {
  public:
-  explicit Group(int size, rpc::AgentOptions options = {}, bool in_memory = true)
-      : network_(rpc::MemoryNetwork::make()),
-        cluster_(size, std::move(options), rpc::served_functions(), in_memory ? network_.get() : nullptr,
+  explicit Group(int size, rpc::AgentOptions options = {})
+      : cluster_(size, std::move(options), rpc::served_functions(),
                  [](Agent& agent) {
                    Container::attach(agent);
                    dist::attach_collectives(agent);
@@ -62,12 +61,12 @@ class Group {
   }
 
   Agent& operator[](int rank) const { return cluster_[rank]; }
-  rpc::MemoryNetwork& network() const { return *network_; }
+  /// See Cluster::cut.
+  static void cut(int a, int b) { Cluster::cut(a, b); }
   Counters counters(int rank) const { return Container::of((*this)[rank])->counters(); }
   int size() const { return size_; }
 
  private:
-  std::shared_ptr<rpc::MemoryNetwork> network_;
   Cluster cluster_;
   int size_;
 };

@@ -350,7 +350,7 @@ BOOST_AUTO_TEST_CASE(an_owner_that_is_lost_during_a_step_is_reported_at_once) {
     Probe::entered = &entered;
     std::thread cutter([&] {
       entered.wait();
-      group.network().cut(0, 1);
+      group.cut(0, 1);
     });
     BOOST_CHECK_EXCEPTION(opt.step(context), OptimizerError,
                           says("1 of 1 owner failed", "worker 'w1'", "connection lost"));
@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(an_owner_that_is_lost_during_a_step_is_reported_at_once) {
 BOOST_AUTO_TEST_CASE(an_owner_that_cannot_be_asked_is_reported_beside_those_that_can) {
   const Group group(3);
   const Model model(group[0]);
-  group.network().cut(0, 1);
+  group.cut(0, 1);
   BOOST_TEST(Cluster::eventually([&] { return !group[0].is_connected(1); }));
   BOOST_CHECK_EXCEPTION((DistributedOptimizer<optim::SGD>(group[0], model.params)), OptimizerError,
                         says("1 of 3 owners failed", "worker 'w1'"));

@@ -23,7 +23,7 @@ namespace {
 struct Traced {
   tendril::testing::TemporaryFolder folder;
   std::array<std::shared_ptr<Trace>, 2> traces;
-  Cluster cluster{2, {}, rpc::served_functions(), nullptr, [this](Agent& agent) {
+  Cluster cluster{2, {}, rpc::served_functions(), [this](Agent& agent) {
                     Container::attach(agent);
                     auto& trace = traces.at(static_cast<std::size_t>(agent.self().id));
                     trace =

@@ -119,8 +119,7 @@ BOOST_AUTO_TEST_CASE(calls_under_no_grad_are_not_recorded) {
 }
 
 BOOST_AUTO_TEST_CASE(a_callee_that_takes_no_part_fails_the_call_instead_of_losing_gradients) {
-  const auto network = rpc::MemoryNetwork::make();
-  const Cluster cluster(2, {}, rpc::served_functions(), network.get(), [](Agent& agent) {
+  const Cluster cluster(2, {}, rpc::served_functions(), [](Agent& agent) {
     if (agent.self().id == 0) Container::attach(agent);
   });
   {

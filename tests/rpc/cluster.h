@@ -8,13 +8,16 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/call/function.h"
+#include "tendril/rpc/error.h"
 #include "tendril/rpc/reference/rref_context.h"
-#include "tendril/rpc/transport/memory_network.h"
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/threads/thread_state.h"
 #include "tests/contains.h"
 #include "tests/wait_until.h"
 
@@ -28,9 +31,9 @@ using namespace std::chrono_literals;
 
 class Cluster {
  public:
-  /// Workers "w0", "w1", ...; over Unix-domain sockets, or over `network`. `prepare` sees each before it has peers.
+  /// Workers "w0", "w1", ..., connected over Unix-domain sockets. Calls `prepare` with each before it has peers.
   explicit Cluster(int size, AgentOptions options = {}, const FunctionTable& functions = served_functions(),
-                   MemoryNetwork* network = nullptr, const std::function<void(Agent&)>& prepare = {}) {
+                   const std::function<void(Agent&)>& prepare = {}) {
     options.world_size = size;
     for (int rank = 0; rank < size; ++rank) {
       options.name = std::string("w").append(std::to_string(rank));
@@ -39,12 +42,6 @@ class Cluster {
       RRefContext::attach(*agents_.back());
       if (prepare) prepare(*agents_.back());
       current()[static_cast<std::size_t>(rank)] = agents_.back().get();
-    }
-    if (network != nullptr) {
-      for (int rank = 0; rank < size; ++rank) {
-        for (int lower = 0; lower < rank; ++lower) network->connect((*this)[lower], (*this)[rank]);
-      }
-      return;
     }
     for (int rank = 1; rank < size; ++rank) {
       const Agent::Endpoint endpoint = (*this)[rank].listen({.unix_socket = true, .tcp = false});
@@ -67,6 +64,17 @@ class Cluster {
   }
 
   Agent& operator[](int rank) const { return *agents_[static_cast<std::size_t>(rank)]; }
+  /// Ends the session between two workers at both sides, as if their connection could not be replaced in time. Does
+  /// nothing if they have none. Any thread.
+  static void cut(int a, int b) {
+    const tendril::rpc::detail::IoCallbackScope do_not_block;  // nor may continuations of the calls that fail here
+    for (const auto& [at, peer] : {std::pair(a, b), std::pair(b, a)}) {
+      const auto session = agent(at).impl().session(peer);
+      if (!session) continue;
+      const std::string why = name_of(session->peer()) + ": connection lost: it was cut";
+      session->end(std::make_exception_ptr(PeerLostError(why, true)));
+    }
+  }
   RRefCounters counters(int rank) const { return RRefContext::of((*this)[rank])->counters(); }
 
   /// The agent of a rank of the cluster that is alive: for functions that call on.

@@ -197,7 +197,8 @@ BOOST_AUTO_TEST_CASE(maps_are_checked_when_the_agent_starts_and_when_it_connects
                       "cuda:127 there"),
              late);
   BOOST_TEST(b.peers().empty());
-  BOOST_CHECK_THROW(MemoryNetwork::make()->connect(a, b), UsageError);
+  BOOST_CHECK_THROW(a.add_peer(b.self(), b.incarnation(), std::make_shared<HandLink>(), b.devices_for("a")),
+                    UsageError);
 }
 
 BOOST_AUTO_TEST_CASE(a_map_for_a_worker_that_is_not_in_the_group_is_an_error) {

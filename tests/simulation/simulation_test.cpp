@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
 #include <chrono>
@@ -195,6 +196,22 @@ BOOST_AUTO_TEST_CASE(group_runs_over_the_simulated_network) {
   BOOST_TEST(report.all_returned(), report.text());
   BOOST_TEST(said[2] == "4");
   BOOST_TEST(report.segments > 50);
+}
+
+BOOST_AUTO_TEST_CASE(many_workers_form_a_group) {
+  constexpr int kSize = 256;
+  const auto report = simulate(kSize, [](WorkerId rank) {
+    rpc::init_rpc("w" + std::to_string(rank), {.init_timeout = 10min});
+    std::vector<rpc::Future<int64_t>> calls;
+    for (int bit = 1; bit < kSize; bit <<= 1)
+      if ((rank ^ bit) < kSize) calls.push_back(rpc::rpc_async<&twice>(rank ^ bit, int64_t{rank}));
+    int64_t sum = 0;
+    for (const auto& call : calls) sum += call.wait();
+    if (sum == 2 * rank * static_cast<int64_t>(calls.size())) said[rank] = "right";
+    rpc::shutdown({.timeout = 10min});
+  });
+  BOOST_TEST(report.all_returned(), report.text());
+  BOOST_TEST(std::ranges::count_if(said, [](const auto& one) { return one.second == "right"; }) == kSize);
 }
 
 BOOST_AUTO_TEST_CASE(ending_worker_leaves_its_group) {

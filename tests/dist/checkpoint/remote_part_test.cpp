@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(an_owner_that_is_lost_fails_the_save_at_all_and_the_checkpo
   for (const std::string& mine : save("good")) BOOST_TEST(mine == "");
   const std::set<std::string> before = files_in(folder);
   step = 2;
-  workers.network().cut(0, 3);
+  workers.cut(0, 3);
   for (const std::string& mine : save("bad")) {
     BOOST_TEST(has(mine, "the checkpoint is the old one"), mine);
     BOOST_TEST(has(mine, "worker 'w0': "), mine);

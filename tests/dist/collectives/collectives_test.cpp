@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(a_member_that_is_lost_fails_all_at_once_and_the_rest_go_on_
     members.barrier();
     if (rank == 2) {
       ready.wait();
-      for (const int other : {0, 1, 3}) group.network().cut(2, other);
+      for (const int other : {0, 1, 3}) group.cut(2, other);
       return;
     }
     ready.count_down();
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(a_lost_member_is_named_with_the_operation) {
     members.barrier();
     if (rank == 0) return members.all_reduce(zeros({10}));
     test::wait_until("w0's part is there", [&] { return !group[1].calls_received().empty(); });
-    group.network().cut(0, 1);
+    group.cut(0, 1);
   });
   BOOST_TEST(has(said[0], "PeerLostError: "), said[0]);
   BOOST_TEST(has(said[0], "all_reduce(sum) of float32 [10]"), said[0]);
@@ -378,7 +378,7 @@ namespace {
 struct WithOneThatHangs {
   const std::shared_ptr<rpc_test::Hang> hang = std::make_shared<rpc_test::Hang>();
   const Cluster cluster{
-      3, {.ping_interval = 500ms, .liveness_timeout = 8s}, rpc::served_functions(), nullptr, [this](Agent& agent) {
+      3, {.ping_interval = 500ms, .liveness_timeout = 8s}, rpc::served_functions(), [this](Agent& agent) {
         dist::attach_collectives(agent);
         if (agent.self().id == 2) agent.add_hook(hang);
       }};
@@ -446,7 +446,7 @@ BOOST_AUTO_TEST_CASE(member_whose_handlers_are_busy_takes_part) {
 }
 
 BOOST_AUTO_TEST_CASE(the_root_of_a_broadcast_hears_that_nobody_took_it) {
-  const Group group(2, {}, false);
+  const Group group(2);
   std::latch over(1);
   at_all(2, [&](int rank) {
     ProcessGroup members(group[rank], names(2));

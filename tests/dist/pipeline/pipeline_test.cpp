@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_in_the_middle_of_a_batch_ends_it_at_o
     });
     BOOST_REQUIRE(Cluster::eventually([&] { return Held<0>::is_held.load(); }));
     start = rpc::Clock::now();
-    group.network().cut(0, 2);
+    group.cut(0, 2);
     BOOST_TEST((trained.wait_for(30s) == std::future_status::ready));  // though the stage is still at it
   }
   BOOST_CHECK_THROW(trained.get(), rpc::PeerLostError);
@@ -439,7 +439,7 @@ BOOST_AUTO_TEST_CASE(a_connection_between_two_stages_that_is_lost_ends_the_batch
     model.train(context, ones({4, 3}, {.dtype = kFloat64}), ones({4, 4}, {.dtype = kFloat64}));
   });
   BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held && group[2].handlers_running().size() == 1; }));
-  group.network().cut(1, 2);
+  group.cut(1, 2);
   Held<0>::let_go();
   // The error is that of w1, which could not send to w2, or of w2, if it had not yet received its reference to w1's
   // stage.
@@ -524,7 +524,7 @@ BOOST_AUTO_TEST_CASE(a_stage_whose_caller_is_lost_waits_no_longer) {
     model.train(context, ones({4, 3}, {.dtype = kFloat64}), ones({4, 4}, {.dtype = kFloat64}));
   });
   BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held && group[2].handlers_running().size() == 1; }));
-  group.network().cut(0, 2);
+  group.cut(0, 2);
   BOOST_TEST(Cluster::eventually([&] { return group[2].handlers_running().empty(); }));
   Held<0>::let_go();
   BOOST_CHECK_THROW(trained.get(), rpc::PeerLostError);

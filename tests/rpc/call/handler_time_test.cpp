@@ -126,7 +126,7 @@ bool serve_after_writing() {
   const auto trace = std::make_shared<tendril::rpc::detail::Trace>("", WorkerInfo{"w1", 1}, 1);
   sender.reset();
   after_it.reset();
-  Cluster cluster(2, {}, functions, nullptr, [&](Agent& agent) {
+  Cluster cluster(2, {}, functions, [&](Agent& agent) {
     if (agent.self().id == 1) agent.set_trace(trace);
   });
   for (int i = 0; i < 20; ++i) call(cluster[0], 1, request(kHolds)).wait();  // now short: no thread leads while it runs

@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(any_timeout_from_a_peer_is_accepted) {
   const auto forger = std::make_shared<Forger>();
   static std::shared_ptr<Forger> current;
   current = forger;
-  Cluster cluster(2, {}, served_functions(), nullptr, [](Agent& agent) {
+  Cluster cluster(2, {}, served_functions(), [](Agent& agent) {
     if (agent.self().id == 0) agent.add_hook(current);
   });
   constexpr uint64_t most = std::numeric_limits<uint64_t>::max();

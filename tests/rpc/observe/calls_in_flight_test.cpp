@@ -7,6 +7,7 @@
 
 #include "tendril/rpc/rref.h"
 #include "tendril/rpc/task.h"
+#include "tests/rpc/chaos/hang.h"
 #include "tests/rpc/cluster.h"
 
 BOOST_AUTO_TEST_SUITE(calls_in_flight)
@@ -104,20 +105,19 @@ BOOST_AUTO_TEST_CASE(both_sides_list_a_call_that_runs_one_that_is_queued_and_one
 }
 
 BOOST_AUTO_TEST_CASE(a_request_waits_for_references_until_their_owner_has_confirmed_them) {
-  const auto network = MemoryNetwork::make();
-  Cluster cluster(3, {}, served_functions(), network.get());
+  const auto hang = std::make_shared<Hang>();
+  Cluster cluster(3, {.ping_interval = 0ms}, served_functions(), [&](Agent& agent) {
+    if (agent.self().id == 2) agent.add_hook(hang);
+  });
+  const LetGo let_go{hang};
   const RRef<Thing> thing = remote<Thing>(cluster[0], 2, 7);
   BOOST_TEST((thing.rpc_sync<&Thing::get>() == 7));
-  std::atomic<bool> silent{true};
-  network->set_rule([&](const PassingMessage& passing) {
-    const bool lost = silent && passing.message.kind == MessageKind::control && passing.from == 1 && passing.to == 2;
-    return MessageFate{.copies = lost ? 0 : 1};
-  });
+  const Future<int> hangs = rpc_async<&next>(cluster[2], 1, 1);
+  BOOST_REQUIRE(Cluster::eventually([&] { return hang->hangs(); }, 60s));
   const Future<int> parked = rpc_async<&use>(cluster[0], 1, thing);
   BOOST_TEST(Cluster::eventually([&] { return is_in(cluster[1], "use", State::waiting_for_references); }, 60s));
-  silent = false;
+  hang->let_go();
   BOOST_TEST(parked.wait() == 7);
-  network->set_rule({});
 }
 
 BOOST_AUTO_TEST_CASE(calls_of_a_worker_to_itself_and_of_a_second_agent_are_kept_apart) {

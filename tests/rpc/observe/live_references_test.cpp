@@ -72,11 +72,10 @@ BOOST_AUTO_TEST_CASE(a_user_is_unconfirmed_until_the_call_that_makes_the_object_
 }
 
 BOOST_AUTO_TEST_CASE(a_reference_whose_owner_is_lost_is_listed_as_such) {
-  const auto network = MemoryNetwork::make();
-  Cluster cluster(2, {}, served_functions(), network.get());
+  const Cluster cluster(2);
   const RRef<Net> net = remote<Net>(cluster[0], 1, 7);
   BOOST_TEST((net.rpc_sync<&Net::get>() == 7));
-  network->cut(0, 1);
+  cluster.cut(0, 1);
   BOOST_TEST(Cluster::eventually([&] {
     const auto mine = references_of(cluster[0]);
     return mine.size() == 1 && mine[0].state == State::lost && mine[0].owner.id == 1;

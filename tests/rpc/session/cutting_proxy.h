@@ -51,7 +51,12 @@ class CuttingProxy {
   void cut_after(uint64_t bytes) { left_ = bytes; }
   void cut() { cut_after(0); }
   void change_a_byte() { changing_ = true; }  ///< of what passes next
-  void hold(bool on) { held_ = on; }          ///< nothing passes, and nothing breaks
+  /// From its return on nothing passes, and nothing breaks; or everything passes again.
+  void hold(bool on) {
+    held_ = on;
+    const uint64_t rounds = rounds_;
+    while (on && rounds_ < rounds + 2) std::this_thread::yield();  // until bytes already read have been written
+  }
   /// Stops forwarding over the present connections without closing them; new connections work.
   void stall() {
     const std::lock_guard lock(mutex_);
@@ -90,7 +95,7 @@ class CuttingProxy {
   }
 
   void run(const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
+    for (; !stop.stop_requested(); ++rounds_) {
       if (left_ == 0) {
         for (const Pair& pair : pairs_) close_both(pair);
         pairs_.clear();
@@ -167,7 +172,7 @@ class CuttingProxy {
   const int listener_;
   uint16_t port_ = 0;
   std::atomic<bool> held_{false}, refusing_{false}, changing_{false};
-  std::atomic<uint64_t> left_{kNever}, passed_{0}, held_after_{kNever};
+  std::atomic<uint64_t> left_{kNever}, passed_{0}, held_after_{kNever}, rounds_{0};
   std::atomic<int> connections_{0}, open_{0}, cuts_{0}, stalled_before_{0};
   std::list<Pair> pairs_;
   std::mutex mutex_;

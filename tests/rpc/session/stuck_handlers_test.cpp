@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(handler_may_hold_the_last_agent_reference) {
 BOOST_AUTO_TEST_CASE(shutdown_leaves_blocked_destructors) {
   const auto mine = scene;
   {
-    Cluster cluster(2, {}, served_functions(), nullptr, [](Agent& agent) {
+    Cluster cluster(2, {}, served_functions(), [](Agent& agent) {
       if (agent.self().id == 1) agent.add_hook(std::make_shared<LetsGo>());
     });
     (void)rpc_async<&hold_the_mutex>(cluster[0], 1, {.timeout = 0us});

@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(blocked_callback_releases_io_when_it_returns) {
   const auto hang = std::make_shared<Hang>();
   std::weak_ptr<Agent> inner;
   {
-    Cluster cluster(2, {.ping_interval = 0ms}, served_functions(), nullptr, [&](Agent& agent) {
+    Cluster cluster(2, {.ping_interval = 0ms}, served_functions(), [&](Agent& agent) {
       if (agent.self().id == 1) agent.add_hook(hang);
     });
     const LetGo let_go{hang};

@@ -1,6 +1,8 @@
-// Many workers in one process, over the in-memory network: bench_rpc_simulated [WORKERS]. Each calls rank 0, and those
-// whose rank differs from its own in one bit. Also what an idle connection and a call that waits take of memory.
+// Many workers in one process, connected over Unix-domain sockets: bench_rpc_agents [WORKERS]. Each calls rank 0 and
+// the workers whose rank differs from its own in one bit. Also prints the memory of an idle connection and of a call
+// that waits.
 #include <malloc.h>
+#include <sys/resource.h>
 #include <CLI/CLI.hpp>
 
 #include <chrono>
@@ -14,7 +16,6 @@
 #include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/rref.h"
 #include "tendril/rpc/task.h"
-#include "tendril/rpc/transport/memory_network.h"
 
 using namespace tendril;
 
@@ -23,6 +24,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Allows as many open files as the system does.
+void raise_file_limit() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &files);
+}
 
 /// Of the heap, in KiB: what is allocated now.
 double heap_kib() {
@@ -41,7 +50,7 @@ std::vector<int> peers_of(int rank, int size) {
 
 }  // namespace
 
-namespace simulated {
+namespace agents {
 
 rpc::Promise<void>* gate = nullptr;
 int answer(int x) { return x + 1; }
@@ -50,15 +59,14 @@ rpc::Task<int> wait_for_gate(int x) {
   co_return x;
 }
 
-}  // namespace simulated
-using namespace simulated;
+}  // namespace agents
 
 int main(int argc, char** argv) {
   int size = 1000;
-  CLI::App app("A group of simulated workers in one process");
+  CLI::App app("Many workers in one process");
   app.add_option("workers", size, "How many")->check(CLI::Range(2, 4096));
   CLI11_PARSE(app, argc, argv);
-  const auto network = rpc::MemoryNetwork::make();
+  raise_file_limit();
   double heap = heap_kib();
   auto start = Clock::now();
   const auto phase = [&](const char* what, double count) {
@@ -70,22 +78,27 @@ int main(int argc, char** argv) {
     start = Clock::now();
   };
 
-  std::vector<std::unique_ptr<rpc::Agent>> agents;
+  std::vector<std::unique_ptr<rpc::Agent>> workers;
+  std::vector<rpc::Agent::Endpoint> endpoints;
   for (int rank = 0; rank < size; ++rank) {
-    agents.push_back(
+    workers.push_back(
         std::make_unique<rpc::Agent>(rpc::AgentOptions{.name = std::string("w").append(std::to_string(rank)),
                                                        .rank = rank,
                                                        .world_size = size,
                                                        .num_worker_threads = 1},
                                      rpc::served_functions()));
-    rpc::RRefContext::attach(*agents.back());
+    rpc::RRefContext::attach(*workers.back());
+    endpoints.push_back(workers.back()->listen({.unix_socket = true, .tcp = false}));
   }
   phase("workers", size);
   int connections = 0;
   for (int rank = 0; rank < size; ++rank) {
     for (const int peer : peers_of(rank, size)) {
       if (peer > rank) continue;
-      network->connect(*agents[static_cast<std::size_t>(peer)], *agents[static_cast<std::size_t>(rank)]);
+      const auto at = static_cast<std::size_t>(peer);
+      const auto deadline = rpc::Clock::now() + std::chrono::minutes(1);
+      workers[static_cast<std::size_t>(rank)]->connect(workers[at]->self(), endpoints[at], deadline);
+      if (!workers[at]->wait_connected(rank, deadline)) return EXIT_FAILURE;
       ++connections;
     }
   }
@@ -95,7 +108,7 @@ int main(int argc, char** argv) {
     std::vector<rpc::Future<int>> answers;
     for (int rank = 0; rank < size; ++rank) {
       for (const int peer : peers_of(rank, size)) {
-        answers.push_back(rpc::rpc_async<&answer>(*agents[static_cast<std::size_t>(rank)], peer, rank));
+        answers.push_back(rpc::rpc_async<&agents::answer>(*workers[static_cast<std::size_t>(rank)], peer, rank));
       }
     }
     for (const auto& one : answers) (void)one.wait();
@@ -105,17 +118,17 @@ int main(int argc, char** argv) {
     calls = 0;
   }
   rpc::Promise<void> open;
-  gate = &open;
+  agents::gate = &open;
   std::vector<rpc::Future<int>> waiting;
   constexpr int kWaiting = 10'000;
-  for (int i = 0; i < kWaiting; ++i) waiting.push_back(rpc::rpc_async<&wait_for_gate>(*agents[1], 0, i));
-  while (agents[0]->metrics().unanswered_calls < kWaiting || agents[0]->metrics().queued_jobs > 0) {
+  for (int i = 0; i < kWaiting; ++i) waiting.push_back(rpc::rpc_async<&agents::wait_for_gate>(*workers[1], 0, i));
+  while (workers[0]->metrics().unanswered_calls < kWaiting || workers[0]->metrics().queued_jobs > 0) {
   }
   phase("calls that wait, both sides", kWaiting);
   open.set_value();
   for (const auto& one : waiting) (void)one.wait();
   waiting.clear();
   phase("calls that waited", kWaiting);
-  for (const auto& agent : agents) agent->shutdown();
+  for (const auto& agent : workers) agent->shutdown();
   phase("workers shut down", size);
 }
