@@ -7,7 +7,7 @@
 
 #include "tendril/rpc/rref.h"
 #include "tendril/rpc/task.h"
-#include "tests/rpc/chaos/hang.h"
+#include "tests/rpc/hang.h"
 #include "tests/rpc/cluster.h"
 
 BOOST_AUTO_TEST_SUITE(calls_in_flight)
