@@ -355,6 +355,12 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
   for (int64_t i = 0; sizes.empty() && i < parts; ++i)
     work.sizes.push_back(batch / parts + (i < batch % parts ? 1 : 0));
   const rpc::CallOptions call{.timeout = options_.timeout};
+  // Ends the calls of run_stages, for stages that cannot be told that the batch was cancelled.
+  std::stop_source stop;
+  const std::stop_callback inherited(std::stop_token(rpc::CallContext::current().stop),
+                                     [stop]() mutable { stop.request_stop(); });
+  rpc::CallOptions stoppable = call;
+  stoppable.stop = stop.get_token();
   std::vector<rpc::Future<detail::StageResult>> running;
   std::vector<detail::StageResult> results;
   // Ends with the first error of any of these calls, or with the last of them.
@@ -385,7 +391,8 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
       rpc::CallContext in_context = rpc::CallContext::current();
       in_context.autograd_context = context.id();
       const rpc::CallContextScope scope(std::move(in_context));
-      running.push_back(rpc::rpc_async<&run_stages>(*agent_, stages_[static_cast<std::size_t>(w)].owner(), call, mine));
+      running.push_back(
+          rpc::rpc_async<&run_stages>(*agent_, stages_[static_cast<std::size_t>(w)].owner(), stoppable, mine));
       calls.add(running.back().then([&note](const rpc::Future<detail::StageResult>& done) { note(done); }));
     }
     const dist::detail::Unrecorded scope;
@@ -409,8 +416,11 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
       try {
         // Not waited for: a worker all of whose threads compute hears of it when one of them waits.
         stage.rpc_async<&Stage::cancel>(call, batch_id, std::string("the batch was cancelled: ") + error.what())
-            .then([](const rpc::Future<void>& done) { (void)done.has_error(); });  // it may be gone
-      } catch (const rpc::RpcError&) {                                             // likewise
+            .then([stop](const rpc::Future<void>& done) mutable {
+              if (done.has_error()) stop.request_stop();  // it may be gone, or lack memory
+            });
+      } catch (const std::exception&) {  // likewise
+        stop.request_stop();
       }
     }
     throw;

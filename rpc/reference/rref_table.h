@@ -152,7 +152,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   bool check_leaving(const Session& to, const Message& message, const RRefState& state) const;
   bool leads_to(const Session& to, const RRefState& state) const;
   ForkDescriptor fork(Session& to, const std::shared_ptr<RRefState>& state, Transfer& transfer);
-  void undo(Session& to, const Transfer& transfer, Effects& effects) noexcept;
+  void undo(Session& to, const Message& message, const Transfer& transfer, Effects& effects) noexcept;
   void end_transfer(Session& session, TransferKey key, bool undo, Effects& effects);
   void cancel_call(Session& session, uint64_t call_id);
   void on_cancelled(Session& session, const ControlRecord& record, RequestStatus status, Effects& effects);

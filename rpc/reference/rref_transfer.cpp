@@ -104,15 +104,17 @@ void RRefTable::on_send(const WorkerInfo& to, Message& message) {
     }
     if (transfer.forks > 0) session->transfers[{message.kind, message.call_id}] = std::move(transfer);
   } catch (...) {
-    undo(*session, transfer, event.effects);
+    undo(*session, message, transfer, event.effects);
     throw;
   }
   message.references.clear();
 }
 
 /// The message was not sent, and its transfer not entered.
-void RRefTable::undo(Session& to, const Transfer& transfer, Effects& effects) noexcept {
+void RRefTable::undo(Session& to, const Message& message, const Transfer& transfer, Effects& effects) noexcept {
   for (const ForkId& fork : transfer.registered) remove_fork(fork, to.peer.id, effects);
+  for (const auto& state : message.references)  // the one whose fork could not be added
+    if (state && state->is_owner()) drop_if_unused(state->id(), effects);
   if (transfer.creation) users_.at(transfer.creation->fork_id)->sent = false;
 }
 
