@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/allocations_must_succeed.h"
 #include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/release.h"
-#include "tendril/rpc/threads/thread_state.h"
 #include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc {

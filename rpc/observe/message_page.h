@@ -29,7 +29,8 @@ class MessagePage {
   std::string members;  ///< further members of the data in JSON, each after a comma
 
   /// `members`: further members of the event in JSON, each after a comma. The page shows `lines` and `transit`, arrays
-  /// of strings: the effects of the event, and the messages on the way. Without `transit`, it derives them from the times.
+  /// of strings: the effects of the event, and the messages on the way. Without `transit`, it derives them from the
+  /// times.
   void add(const SimulationEvent& event, std::string_view members = {});
   std::string html() const;
 

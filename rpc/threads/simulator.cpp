@@ -9,12 +9,17 @@
 
 #include "tendril/rpc/call/run_time.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/allocations_must_succeed.h"
 #include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/threads/thread_state.h"
 
 namespace tendril::rpc::detail {
 
 constinit Simulator* simulator = nullptr;
+
+AllocationsMustSucceed::AllocationsMustSucceed() noexcept { ++ThreadState::current().must_allocate; }
+AllocationsMustSucceed::~AllocationsMustSucceed() { --ThreadState::current().must_allocate; }
 
 Clock::time_point simulated_now() noexcept { return simulator->now(); }
 

@@ -15,7 +15,7 @@ struct ThreadState {
   int io_callbacks = 0;     ///< depth of I/O callbacks: it must not block
   /// It runs a handler that is likely to be short, and another is there for it: what it sends may wait (held_sends.h).
   bool more_follows = false;
-  int must_allocate = 0;  ///< depth of AllocationsMustSucceed
+  int must_allocate = 0;  ///< depth of AllocationsMustSucceed (allocations_must_succeed.h)
 
   static ThreadState& current() noexcept {
     thread_local ThreadState state;
@@ -30,15 +30,6 @@ class IoCallbackScope {
   ~IoCallbackScope() { --ThreadState::current().io_callbacks; }
   IoCallbackScope(const IoCallbackScope&) = delete;
   IoCallbackScope& operator=(const IoCallbackScope&) = delete;
-};
-
-/// While it lives, a simulation makes no allocation of this thread fail: the code could not undo what it has done.
-class AllocationsMustSucceed {
- public:
-  AllocationsMustSucceed() noexcept { ++ThreadState::current().must_allocate; }
-  ~AllocationsMustSucceed() { --ThreadState::current().must_allocate; }
-  AllocationsMustSucceed(const AllocationsMustSucceed&) = delete;
-  AllocationsMustSucceed& operator=(const AllocationsMustSucceed&) = delete;
 };
 
 }  // namespace tendril::rpc::detail

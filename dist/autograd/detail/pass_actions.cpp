@@ -8,7 +8,7 @@
 #include "tendril/dist/detail/overloaded.h"
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/threads/allocations_must_succeed.h"
 
 namespace tendril::dist::autograd::detail {
 

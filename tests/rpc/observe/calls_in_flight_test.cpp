@@ -7,8 +7,8 @@
 
 #include "tendril/rpc/rref.h"
 #include "tendril/rpc/task.h"
-#include "tests/rpc/hang.h"
 #include "tests/rpc/cluster.h"
+#include "tests/rpc/hang.h"
 
 BOOST_AUTO_TEST_SUITE(calls_in_flight)
 
