@@ -40,7 +40,7 @@ struct Faults {
   bool cut_pair = false;    ///< separates two hosts, neither of them rank 0's, for up to `longest_outage`
   bool clock_jump = false;  ///< moves a worker's clock forward by up to a second
   /// Makes an allocation with operator new fail in a function that a worker serves, or while its reply is sent.
-  /// Programs that define their own operator new cannot use it.
+  /// Programs that define their own operator new cannot use this fault.
   bool allocation_failure = false;
   std::chrono::milliseconds longest_outage{3000};  ///< also the longest time until a restart
   bool include_rank_0 = false;                     ///< rank 0 may be killed or lost as well
@@ -69,11 +69,11 @@ struct SimulationOptions {
 struct SimulationEvent {
   std::chrono::nanoseconds time{0};      ///< virtual time at which it happened, or the message was sent
   std::chrono::nanoseconds arrival{-1};  ///< of the message's last byte; negative: it did not arrive
-  int from = -1;                         ///< rank; -1: of no worker
+  int from = -1;                         ///< rank; -1: no worker
   int to = -1;                           ///< rank of a message's receiver; -1: it is not a message
-  /// Of messages: "request", "reply", "error" and so on (docs/wire.md), "handshake", "connection" (it ends or is
-  /// reset), and "bytes" if they are not recognized. Of others: "start", "return", "throw", "fault", "recovery", "log"
-  /// and "connection" (it is made or refused).
+  /// For messages: "request", "reply", "error" and so on (docs/wire.md), "handshake", "connection" (it ends or is
+  /// reset), and "bytes" if they are not recognized. For others: "start", "return", "throw", "fault", "recovery",
+  /// "log" and "connection" (it is made or refused).
   std::string kind;
   std::string text;         ///< the function of a call, the text of an error, the fault
   uint64_t connection = 0;  ///< its number; 0: none
@@ -106,11 +106,11 @@ struct SimulationReport {
   std::string transcript;                  ///< if keep_transcript is set
   std::map<std::string, uint64_t> faults;  ///< number of occurrences of each
   std::vector<SimulationEvent> events;     ///< if keep_events is set; sorted by time
-  uint64_t events_left_out = 0;            ///< in the middle of `events`
+  uint64_t events_left_out = 0;            ///< number of events left out in the middle of `events`
 
   bool all_returned() const;
   std::string text() const;  ///< human-readable summary
-  /// An HTML page that steps through `events`. It needs no other file and no network.
+  /// Returns an HTML page to step through `events`. It needs no other file and no network.
   std::string page() const;
 };
 

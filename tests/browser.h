@@ -8,7 +8,7 @@
 
 #include "tests/skip.h"
 
-/// Pages in Chromium, without a window.
+/// Opens pages in Chromium, without a window.
 namespace tendril::test {
 
 /// A precondition: skips the suite if there is no Chromium.
@@ -18,8 +18,8 @@ inline boost::test_tools::assertion_result has_chromium(boost::unit_test::test_u
   return has;
 }
 
-/// Returns the page as HTML after its own script, and then `script`, have run out of things to do. Its address ends in
-/// `hash`. Writes files to `folder`.
+/// Returns the page as HTML after its own script and then `script` have finished. Appends `hash` to its address.
+/// Writes files to `folder`.
 inline std::string shown(const std::filesystem::path& folder, const std::string& page, const std::string& script,
                          const std::string& hash = "") {
   std::ofstream(folder / "used.html", std::ios::binary) << page << "<script>" << script << "</script>";

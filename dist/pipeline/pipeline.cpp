@@ -120,7 +120,7 @@ struct Stage::State {
   rpc::detail::Mutex mutex;
   std::map<Place, Tensor> came;
   std::map<BatchId, std::string> cancelled;
-  BatchId cancelled_without_memory;  // the last batch for whose reason there was no memory
+  BatchId cancelled_without_memory;  // the last batch whose reason could not be stored
   Ref<rpc::FutureState<void>> wake;
 };
 
@@ -144,7 +144,7 @@ void Stage::cancel(const BatchId& batch, const std::string& why) {
     std::erase_if(state_->came, [&](const auto& one) { return std::get<0>(one.first) == batch; });
     try {
       state_->cancelled.insert_or_assign(batch, why);
-    } catch (const std::bad_alloc&) {  // its stages would wait for ever
+    } catch (const std::bad_alloc&) {  // otherwise its stages would wait for ever
       state_->cancelled_without_memory = batch;
     }
   });
@@ -180,9 +180,9 @@ detail::StageResult run_stages(const detail::StageWork& work) {
     } catch (const std::exception& error) {
       std::string why;
       try {
-        why = "what goes to stage " + std::to_string(stage) + " did not arrive: " + error.what();
+        why = "the tensor for stage " + std::to_string(stage) + " did not arrive: " + error.what();
       } catch (const std::bad_alloc&) {
-        why = "no memory";
+        why = "out of memory";
       }
       {
         const std::lock_guard lock(mutex);
@@ -355,7 +355,7 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
   for (int64_t i = 0; sizes.empty() && i < parts; ++i)
     work.sizes.push_back(batch / parts + (i < batch % parts ? 1 : 0));
   const rpc::CallOptions call{.timeout = options_.timeout};
-  // Ends the calls of run_stages, for stages that cannot be told that the batch was cancelled.
+  // Cancels all calls of run_stages if a stage could not be told that the batch was cancelled.
   std::stop_source stop;
   const std::stop_callback inherited(std::stop_token(rpc::CallContext::current().stop),
                                      [stop]() mutable { stop.request_stop(); });
@@ -417,7 +417,7 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
         // Not waited for: a worker all of whose threads compute hears of it when one of them waits.
         stage.rpc_async<&Stage::cancel>(call, batch_id, std::string("the batch was cancelled: ") + error.what())
             .then([stop](const rpc::Future<void>& done) mutable {
-              if (done.has_error()) stop.request_stop();  // it may be gone, or lack memory
+              if (done.has_error()) stop.request_stop();  // the stage may be gone or out of memory
             });
       } catch (const std::exception&) {  // likewise
         stop.request_stop();

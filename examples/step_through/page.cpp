@@ -109,7 +109,7 @@ std::string members(const PassSimulation& simulation, const std::vector<MessageI
          array(simulation.events(), [](const auto& one) { return json_literal(PassSimulation::to_string(one)); });
 }
 
-/// Returns an event for the page: a message, or that a worker runs its graph.
+/// Converts an event for the page: a message, or the run of a worker's graph.
 SimulationEvent shown(const PassSimulation::Event& event) {
   using Kind = PassSimulation::Event::Kind;
   if (event.kind == Kind::run) return {.from = event.to, .kind = "run", .text = "runs its graph"};

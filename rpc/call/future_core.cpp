@@ -155,7 +155,7 @@ bool FutureCore::wait_until(Clock::time_point deadline) {
 namespace detail {
 
 void resume_on(Executor& executor, std::coroutine_handle<> coroutine) noexcept {
-  const AllocationsMustSucceed result;  // the coroutine would never be resumed
+  const AllocationsMustSucceed result;  // otherwise the coroutine would never be resumed
   post(executor, [coroutine] { coroutine.resume(); });
 }
 

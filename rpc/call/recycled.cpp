@@ -30,7 +30,7 @@ struct Spare {
 };
 constinit thread_local Spare spare{};
 
-/// Frees what this thread has kept. It keeps nothing until `ended` is reset.
+/// Frees the pieces that this thread has kept. The thread keeps no more until `ended` is reset.
 void stop_keeping() noexcept {
   spare.ended = true;
   spare.most_kept = 0;

@@ -13,7 +13,7 @@ namespace tendril::rpc::detail {
 /// that the same thread asks for; beyond a few, and for large pieces, it is the system's. Any thread may free.
 void* take_recycled(std::size_t bytes);
 void give_recycled(void* piece, std::size_t bytes) noexcept;
-/// Whether the calling thread keeps pieces that it frees. A simulation turns this off.
+/// Sets whether the calling thread keeps the pieces that it frees. A simulation turns this off.
 void recycle(bool on) noexcept;
 
 /// For classes that derive from it; where they are deleted through a base, by a virtual destructor. Those of a wider

@@ -182,7 +182,7 @@ void become_simulated_worker(const SpawnContext& context, const std::string& mas
   state_process_launch({.by = "rpc::simulate",
                         .rank = context.rank,
                         .world_size = context.world_size,
-                        .local_rank = 0,  // each is on a separate host
+                        .local_rank = 0,  // each worker has a separate host
                         .local_world_size = 1,
                         .master_addr = master_addr,
                         .master_port = context.master_port});

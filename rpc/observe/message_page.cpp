@@ -22,7 +22,7 @@ std::string html_escaped(std::string_view text) {
   return out;
 }
 
-/// A summary of several lines is folded to its first.
+/// Returns the summary as HTML. If it has several lines, only the first is shown until the reader unfolds it.
 std::string html_of_summary(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   const std::size_t end = text.find('\n');

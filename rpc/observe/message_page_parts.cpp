@@ -101,7 +101,7 @@ const label = e => !isMessage(e) || e.kind === 'request' || e.kind === 'handshak
 // ---- the filter
 
 let shown = [];   // indices of the events that pass the filter
-let arrivals = [];  // of each of them: the row at whose upper edge its message arrives, or -1
+let arrivals = [];  // for each of them: the row above which its message arrives, or -1
 const kinds = new Map();
 for (const e of events) kinds.set(e.kind, (kinds.get(e.kind) || 0) + 1);
 const hiddenKinds = new Set();
@@ -111,7 +111,7 @@ const passes = e => {
   const has = rank => e.from === rank || e.to === rank;
   return e.from < 0 || (isMessage(e) ? ranks.every(has) : ranks.length === 0 || ranks.some(has));
 };
-/// The first row whose event is not before `time`, or after it.
+/// Returns the first row whose event is at or after `time`; if `after` is set, after it.
 const rowAt = (time, after) => {
   let low = 0, high = shown.length;
   while (low < high) {
@@ -120,7 +120,7 @@ const rowAt = (time, after) => {
   }
   return low;
 };
-/// The row of the last event up to `index`, or -1.
+/// Returns the row of the last shown event up to `index`, or -1.
 const rowOf = index => {
   let low = 0, high = shown.length;
   while (low < high) {
@@ -138,7 +138,7 @@ function filter() {
 
 // ---- the lifelines
 
-/// Of each rank: spans of time, open ones without an end.
+/// Returns the spans of time of each rank. A span that has not ended has no `end`.
 function spans(begins, ends) {
   const all = Array.from({length: data.ranks}, () => []), ranks = [...all.keys()];
   for (const e of events) {
@@ -165,17 +165,17 @@ const middle = row => row * rowHeight + 15;
 const line = (x1, y1, x2, y2, name) => `<line x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" class="${name}"/>`;
 function text(content, left, y, anchor, room, name = '') {
   const most = Math.max(3, Math.floor(room / 6));
-  if (content.length > most) content = content.replace(/\b\w+::/g, '');  // namespaces go first
+  if (content.length > most) content = content.replace(/\b\w+::/g, '');  // drop namespaces first
   const cut = content.length > most ? content.slice(0, most - 1) + '\u2026' : content;
   return `<text x="${left}" y="${y}" text-anchor="${anchor}" class="${name}">${escaped(cut)}</text>`;
 }
-/// The text of an event at one rank, on the side that has more room.
+/// Returns the label of an event at one rank, on the side that has more room.
 function beside(e, y) {
   const from = e.from < 0 ? timeWidth + 6 : x(e.from);
   return width - from >= from - timeWidth ? text(label(e), from + 9, y + 4, 'start', width - from - 14)
                                           : text(label(e), from - 9, y + 4, 'end', from - timeWidth - 14);
 }
-/// Returns the shape and the label, which is drawn over the shapes of all events.
+/// Returns the shape and the label. Labels are drawn over the shapes of all events.
 function message(e, row) {
   const x1 = x(e.from), y1 = middle(row), lost = data.timed && arrivals[row] < 0;
   if (e.from === e.to) return [`<path d="M ${x1} ${y1 - 5} h 14 v 10 h -12" fill="none"/>`, beside(e, y1)];
@@ -230,7 +230,7 @@ function render() {
   out += drawEvents(rows, current);
   for (let row = first; row < end; ++row)
     out += text(data.timed ? milliseconds(events[shown[row]].time) : String(shown[row]), 5, middle(row) + 2, 'start', 99, 'time');
-  at('rows').innerHTML = shown.length > 0 ? out + '</svg>' : '<p>No event passes the filter.</p>';
+  at('rows').innerHTML = shown.length > 0 ? out + '</svg>' : '<p>No events match the filter.</p>';
 }
 function layOut() {
   const chart = at('chart');
@@ -252,7 +252,7 @@ function layOut() {
 function inTransit(now) {
   const way = events.filter((e, i) => isMessage(e) && i <= step && e.arrival > now);
   const names = way.slice(-12).map(e => `rank ${e.from} to rank ${e.to}: ${e.kind}${e.text ? ' ' + e.text : ''}`);
-  return way.length > 12 ? [`${way.length - 12} earlier ones`, ...names] : names;
+  return way.length > 12 ? [`${way.length - 12} earlier messages`, ...names] : names;
 }
 function showDetails(e) {
   const list = at('details'), add = (name, value) => {
@@ -271,7 +271,7 @@ function showDetails(e) {
   add('bytes', e.bytes);
   add('connection', e.connection);
   add('call', e.call);
-  if (e.corrupted) add('fault', 'a byte was changed on the way');
+  if (e.corrupted) add('fault', 'a byte was changed in transit');
 }
 const later = wanted => shown.find(i => i > step && wanted(events[i]));
 function show() {
@@ -294,7 +294,7 @@ function show() {
   if (y + 2 * rowHeight > chart.scrollTop + room) chart.scrollTop = y - room * 2 / 3;
   render();
 }
-/// Goes to the nearest event that passes the filter.
+/// Selects the nearest event that passes the filter.
 function go(to) {
   const row = rowOf(Math.min(last, Math.max(0, to)));
   step = shown.length === 0 ? step : shown[Math.max(0, row)];

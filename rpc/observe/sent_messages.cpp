@@ -72,7 +72,7 @@ const char* name_of_kind(RendezvousKind kind) noexcept {
   return "";
 }
 
-/// The contents of a frame for a reader. Empty if the kind of the frame says everything.
+/// Returns the contents of a frame as readable text. Empty for kinds that need no description.
 std::string text_of_frame(MessageKind kind, Bytes payload) {
   if (kind == MessageKind::error) {
     Message message{.kind = kind, .payload = std::move(payload)};
@@ -113,7 +113,7 @@ void SentMessages::add(std::string_view bytes, const Changed& changed) {
   }
 }
 
-/// Consumes bytes that belong together, and returns their number.
+/// Consumes bytes up to the end of the current header or body at most. Returns their number.
 std::size_t SentMessages::take(std::string_view bytes, const Changed& changed) {
   if (raw_) {
     changed({.number = ++begun_, .bytes = bytes.size(), .begin = sent_, .end = sent_ + bytes.size()});
@@ -196,7 +196,7 @@ void SentMessages::recognize_frame() {
   left_ = 0;
 }
 
-/// The body of a message has come, or a part, or the header of a frame that comes in parts.
+/// Called when the body of a message, a part, or the header of a frame that is sent in parts is complete.
 void SentMessages::body_ended(const Changed& changed) {
   in_body_ = false;
   Unfinished& message = is_part_ ? in_parts_ : now_;

@@ -47,7 +47,7 @@ class ControlChannel {
   static constexpr std::size_t kMaxAhead = 4096;  ///< records kept that came before their turn, and sent again at once
 
   /// Numbers the records (at most kMaxRecords) and keeps them until they are acknowledged; returns the message that
-  /// carries them. Nothing has changed if it throws.
+  /// carries them. Has no effect if it throws.
   Bytes send(std::vector<ControlRecord> records, Clock::time_point now);
   /// Reads a message of the peer; returns the records whose turn it is. Throws MessageError.
   std::vector<ControlRecord> receive(const Bytes& payload, Clock::time_point now);

@@ -67,7 +67,7 @@ void RRefTable::say(Session& session, ControlRecord record, bool urgent) {
   session.urgent |= urgent;
 }
 
-/// After this, two calls of `say` do not throw.
+/// Reserves memory so that the next two calls of `say` do not throw.
 void RRefTable::make_room(Session& session) {
   const auto grow = [](auto& list, std::size_t more) {
     if (list.capacity() - list.size() < more) list.reserve(2 * list.size() + more);
@@ -157,7 +157,7 @@ void RRefTable::decided(std::vector<std::shared_ptr<Arrival>>& waiting, const st
   waiting.clear();
 }
 
-/// Nothing has changed if it throws.
+/// Has no effect if it throws.
 void RRefTable::finish(const std::shared_ptr<Arrival>& arrival, Effects& effects) {
   if (arrival->missing > 1) {
     --arrival->missing;

@@ -110,7 +110,7 @@ void RRefTable::on_send(const WorkerInfo& to, Message& message) {
   message.references.clear();
 }
 
-/// The message was not sent, and its transfer not entered.
+/// Removes the forks of a message that was not sent and whose transfer was not entered.
 void RRefTable::undo(Session& to, const Message& message, const Transfer& transfer, Effects& effects) noexcept {
   for (const ForkId& fork : transfer.registered) remove_fork(fork, to.peer.id, effects);
   for (const auto& state : message.references)  // the one whose fork could not be added

@@ -53,7 +53,7 @@ void RRefTable::released(const ForkId& fork) noexcept {
   }
 }
 
-/// Tells the owner, and erases the user. Nothing has changed if it throws.
+/// Notifies the owner and erases the user. Has no effect if it throws.
 void RRefTable::release(User& user, const ForkId& fork) {
   Session* owner = session_of(user.owner, user.owner_incarnation);
   if (owner && !user.error) {
@@ -71,7 +71,7 @@ void RRefTable::release(User& user, const ForkId& fork) {
   users_.erase(fork);
 }
 
-/// Users whose release lacked memory.
+/// Retries the releases that ran out of memory.
 void RRefTable::release_again() {
   if (!has_unreleased_) return;
   std::vector<ForkId> again;

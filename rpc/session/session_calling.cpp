@@ -130,7 +130,7 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
       try {
         request_received(looped_back(std::move(request)), Clock::now());
       } catch (...) {
-        served_.take(call_id);  // it may be there, and will not be answered
+        served_.take(call_id);  // it may have been entered, and will not be answered
         throw;
       }
       sent = true;

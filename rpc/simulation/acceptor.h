@@ -62,7 +62,7 @@ class SimulatedAcceptor final : public Acceptor {
 
  private:
   void tell() {
-    // Only this owns `ready_`, and `close` drops it.
+    // Only this object owns `ready_`, so `weak` expires when `close` drops it.
     post_to(reactor_, [this, weak = std::weak_ptr(ready_)] {
       const auto ready = weak.lock();
       if (!ready) return;

@@ -10,7 +10,7 @@ namespace tendril::rpc::detail {
 namespace {
 
 constinit World* asked = nullptr;
-constinit bool probed = false;  // operator new has been called since it was reset
+constinit bool probed = false;  // whether operator new has been called since this was reset
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
   probed = true;
@@ -45,7 +45,7 @@ bool Allocations::can_fail() {
 
 }  // namespace tendril::rpc::detail
 
-// Weak, so that a program can have its own.
+// Weak, so that a program can define its own.
 #define TENDRIL_WEAK __attribute__((weak, visibility("default")))
 using tendril::rpc::detail::allocate;
 using tendril::rpc::detail::try_to_allocate;

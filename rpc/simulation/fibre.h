@@ -68,7 +68,7 @@ class Fibre {
   bool stalled = false;  ///< it must not run
   bool held = false;     ///< it could run, but is stalled
   bool detached = false;
-  int in_simulator = 0;        ///< depth of calls of the simulator, whose allocations do not fail
+  int in_simulator = 0;        ///< depth of nested calls into the simulator, whose allocations do not fail
   bool in_time = true;         ///< whether the last wait ended before its deadline
   const char* waits_for = "";  ///< description of the current wait
   const void* waits_on = nullptr;

@@ -60,7 +60,7 @@ Recorder::Direction& Recorder::direction(const Connection& connection, int end) 
   return directions_.try_emplace({connection.number, end}, connection.tcp).first->second;
 }
 
-/// Finds the function of a request, or of the request that a message belongs to.
+/// Sets the event's text. It names the function of a request, or of the request that a message answers or cancels.
 void Recorder::name_function(SimulationEvent& event, const SentMessage& message) {
   std::string name;
   if (message.kind == "request") {
@@ -110,7 +110,7 @@ void Recorder::corrupted(const Connection& connection, int end, std::size_t from
   if (taken_) return;
   Direction& flow = direction(connection, end);
   const uint64_t at = flow.messages.sent() - from_end;
-  const OnTheWay* last = nullptr;  // to begin before it: parts of a frame lie between others
+  const OnTheWay* last = nullptr;  // the last to begin before it: others may come between the parts of a frame
   for (const OnTheWay& message : flow.on_the_way)
     if (message.begin <= at && (message.end == 0 || at < message.end)) last = &message;
   SimulationEvent* const event = last != nullptr ? find(last->event) : nullptr;

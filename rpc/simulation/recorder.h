@@ -24,22 +24,22 @@ struct Segment;
 /// the run is the same without it.
 class Recorder {
  public:
-  /// `elapsed` returns the virtual time. Keeps the first half of `limit` events, and the last half.
+  /// `elapsed` returns the virtual time. Keeps `limit` events: half from the beginning, half from the end.
   Recorder(std::size_t limit, std::function<std::chrono::nanoseconds()> elapsed);
 
-  /// An event at a worker, or of no worker if `rank` is -1.
+  /// Records an event at a worker, or at no worker if `rank` is -1.
   void happens(const char* kind, int rank, std::string_view text);
-  /// An event at one end of a connection. `text` is followed by the rank of the other end.
+  /// Records an event at one end of a connection. Appends the rank of the other end to `text`.
   void connection(const Connection& connection, int end, const char* kind, std::string_view text);
-  /// The end `end` sends the segment. Must be called before faults change it.
+  /// Records that the end `end` sends the segment. Must be called before faults change the segment.
   void sent(const Connection& connection, int end, const Segment& segment);
-  /// A fault has changed a byte of the last segment that was sent, `from_end` bytes before the segment's end.
+  /// Records that a fault has changed a byte of the last segment sent, `from_end` bytes before the segment's end.
   void corrupted(const Connection& connection, int end, std::size_t from_end);
-  /// The segment has arrived at the other end.
+  /// Records that the segment has arrived at the other end.
   void received(const Connection& connection, int end, const Segment& segment);
 
   uint64_t left_out() const noexcept;
-  /// Returns the events, and records no more.
+  /// Returns the events, and stops recording.
   std::vector<SimulationEvent> take();
 
  private:

@@ -269,7 +269,7 @@ class Simulation {
         random_.below(static_cast<uint64_t>(std::chrono::nanoseconds(options_.faults.longest_outage).count()) + 1));
   }
 
-  /// `more`: details that are recorded, and are not part of the fault's name.
+  /// `more`: details that are recorded but are not part of the fault's name.
   void happens(const std::string& what, int rank, const std::string& more = "") {
     ++report_.faults[what];
     world_.happens("fault", rank, "fault: " + what, more);
@@ -362,7 +362,7 @@ class Simulation {
     worker->clock_ahead += std::chrono::nanoseconds(random_.below(1'000'000'000));
   }
 
-  /// Counted once it happens: the worker may serve nothing.
+  /// The fault is counted only when an allocation fails: the worker may serve nothing.
   void fail_allocation() {
     if (SimulatedWorker* const worker = any())
       worker->allocations_left = static_cast<int64_t>(random_.below(kMostSkipped));
@@ -410,7 +410,7 @@ void check(const Faults& faults) {
                     faults.cut_pair || faults.clock_jump || faults.allocation_failure;
   TENDRIL_CHECK_AS(
       UsageError, !some || faults.interval.count() > 0,
-      "rpc::simulate: faults.interval must be positive where processes, hosts, clocks or allocations have faults, "
+      "rpc::simulate: faults.interval must be positive if processes, hosts, clocks or allocations have faults, "
       "got 0");
   TENDRIL_CHECK_AS(UsageError, !faults.allocation_failure || Allocations::can_fail(),
                    "rpc::simulate: faults.allocation_failure must be false in a program with its own operator new");

@@ -33,7 +33,7 @@ struct SimulatedWorker {
   std::vector<uint64_t> fibres;   ///< numbers of those that have not ended
   std::vector<uint64_t> parked;   ///< runnable fibres, while it is paused or dead
   std::vector<bool> descriptors;  ///< whether each number is in use
-  int64_t allocations_left = -1;  ///< in functions that it serves, until one fails; -1: none fails
+  int64_t allocations_left = -1;  ///< in functions that it serves, before one fails; -1: none fails
 };
 
 /// Fibres, their scheduler, and virtual time. Every choice is drawn from the seed: which fibre runs next, how long a
@@ -68,7 +68,7 @@ class World final : public Simulator {
   // ---- allocations
   /// Called by operator new. Only allocations in functions that a worker serves fail.
   bool allocation_fails() noexcept;
-  /// While it lives, allocations of the running fibre do not fail.
+  /// During its lifetime, allocations of the running fibre do not fail.
   class InSimulator {
    public:
     explicit InSimulator(const World& world) noexcept : fibre_(world.current_) {
@@ -102,7 +102,7 @@ class World final : public Simulator {
   /// Suspends the running fibre until `wake_*` is called with the address `on`. Returns false if the deadline, by the
   /// worker's clock, has passed. `what` describes the wait in reports.
   bool block(const void* on, Clock::time_point deadline, const char* what);
-  /// Of the running fibre's worker: a process's variables have the same addresses in each.
+  /// Wakes fibres of the running fibre's worker only: a variable can have the same address in all workers.
   void wake_one(const void* on) noexcept { wake(on, false); }
   void wake_all(const void* on) noexcept { wake(on, true); }
   void wake_all(const void* on, const SimulatedWorker& worker) noexcept { wake({on, &worker}, true); }
@@ -111,7 +111,7 @@ class World final : public Simulator {
   Transcript& transcript() noexcept { return transcript_; }
   Recorder* recorder() noexcept { return recorder_.get(); }  ///< null: events are not recorded
   void note(int rank, std::string_view what) { transcript_.note(elapsed(), rank, what); }
-  /// Notes an event, and records it as one of this kind. `more` is for the recorder alone.
+  /// Adds an event to the transcript, and records it with this kind. Only the recorder gets `more`.
   void happens(const char* kind, int rank, const std::string& what, const std::string& more = "");
   uint64_t steps() const noexcept { return steps_; }
   void set_network(Network& network, std::function<std::unique_ptr<Poller>()> make_poller);

@@ -6,7 +6,7 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc::detail {
 
-/// While it lives, a simulation makes no allocation of this thread fail: the code could not undo what it has done.
+/// During its lifetime, a simulation makes no allocation of this thread fail. For code that cannot undo its effects.
 class AllocationsMustSucceed {
  public:
   AllocationsMustSucceed() noexcept;

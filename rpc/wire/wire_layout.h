@@ -27,10 +27,10 @@ constexpr std::size_t padding_to_alignment(std::size_t offset) noexcept {
   return (kTensorAlignment - offset % kTensorAlignment) % kTensorAlignment;
 }
 
-/// A header on its own, for observers that do not read the body.
+/// The header of a frame, for observers that do not read the body.
 struct FrameHeader {
   MessageKind kind = MessageKind::request;  ///< undefined for a part
-  bool is_part = false;                     ///< `body` bytes of the frame that is sent in parts follow
+  bool is_part = false;                     ///< the next `body` bytes belong to the frame that is sent in parts
   bool in_parts = false;                    ///< `body` bytes follow in parts
   uint64_t call_id = 0, function = 0;
   uint64_t metadata = 0;  ///< bytes before the payload

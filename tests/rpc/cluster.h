@@ -65,7 +65,7 @@ class Cluster {
 
   Agent& operator[](int rank) const { return *agents_[static_cast<std::size_t>(rank)]; }
   /// Ends the session between two workers at both sides, as if their connection could not be replaced in time. Does
-  /// nothing if they have none. Any thread.
+  /// nothing if they have none. May be called from any thread.
   static void cut(int a, int b) {
     const tendril::rpc::detail::IoCallbackScope do_not_block;  // nor may continuations of the calls that fail here
     for (const auto& [at, peer] : {std::pair(a, b), std::pair(b, a)}) {

@@ -30,7 +30,7 @@ Task<uint64_t> trace_after(Future<> f, uint64_t trace) {
 
 std::vector<std::string> events;
 
-/// Notes its destruction and the text that it refers to.
+/// Records its destruction and the text that it refers to.
 struct Local {
   ~Local() { events.push_back("end of the local beside " + text); }
   const std::string& text;

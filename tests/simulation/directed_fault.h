@@ -10,7 +10,7 @@
 #include "tendril/rpc/simulation/network.h"
 #include "tendril/rpc/simulation/world.h"
 
-/// A fault at a chosen moment of a simulation, for tests that visit every moment of a program.
+/// One fault at a chosen segment of a simulation, for tests that repeat a program with the fault at every segment.
 namespace simulated {
 
 using tendril::rpc::WorkerId;
@@ -27,7 +27,7 @@ struct DirectedFault {
   };
   Kind kind = none;
   WorkerId from = 0, to = 1;
-  uint64_t segment = 0;  ///< happens once so many segments have been sent since the fault was armed
+  uint64_t segment = 0;  ///< number of segments sent before it happens, counted since the fault was armed
   int world_size = 3;
 };
 
@@ -38,7 +38,7 @@ inline tendril::rpc::detail::SimulatedNetwork& simulated_network() {
   return static_cast<tendril::rpc::detail::SimulatedNetwork&>(world().network());
 }
 
-/// Cuts the workers off from each other, in one or both directions, for so long.
+/// Cuts the workers off from each other, in one or both directions, for `time`.
 inline void cut_for(WorkerId from, WorkerId to, bool both, std::chrono::milliseconds time) {
   simulated_network().cut(from, to);
   if (both) simulated_network().cut(to, from);
@@ -60,7 +60,7 @@ inline void happens(const DirectedFault& fault) {
       }
       return;
     case DirectedFault::late:
-      return cut_for(fault.from, fault.to, false, 300ms);  // then they are sent again, which takes up to 200 ms
+      return cut_for(fault.from, fault.to, false, 300ms);  // sending them again takes up to 200 ms more
     case DirectedFault::lost:
       return cut_for(fault.from, fault.to, true, 5000ms);
     case DirectedFault::isolated:

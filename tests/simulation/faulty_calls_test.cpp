@@ -1,4 +1,4 @@
-// Calls and references when one fault happens, at any moment of a program: every call ends with the right result or an
+// Calls and references with one fault at any moment of a program: every call ends with the right result or an
 // RpcError, functions run at most once, and no references are left.
 #include <array>
 #include <atomic>
@@ -69,7 +69,7 @@ struct Outcome {
   }
 };
 
-/// One try: the value must be right, or an RpcError come instead.
+/// Runs `f`, and counts whether it succeeds. It may fail with an RpcError only.
 template <class F>
 void attempt(Outcome& outcome, F f) {
   try {
@@ -80,8 +80,8 @@ void attempt(Outcome& outcome, F f) {
   }
 }
 
-/// Every kind of call and every way of a reference, once: owner to user, user to owner, user to user, to oneself, as
-/// argument and as result, with and without the object being there.
+/// Makes every kind of call once, and passes a reference in every direction: from owner to user, user to owner, user
+/// to user and to the same worker, as an argument and as a result, before and after the object exists.
 void run_program(Outcome& outcome, int first_number) {
   for (int number = first_number; number < first_number + 2; ++number) {
     bool right = false;
@@ -90,19 +90,19 @@ void run_program(Outcome& outcome, int first_number) {
   }
   attempt(outcome, [&] {
     const Tensor x = tendril::arange(0, 100, 1, {.dtype = tendril::kFloat32});
-    outcome.expect((rpc::rpc_sync<&same>(2, x) == x).all().item<bool>(), "a tensor changed on its way");
+    outcome.expect((rpc::rpc_sync<&same>(2, x) == x).all().item<bool>(), "a tensor changed in transit");
   });
   attempt(outcome, [&] { outcome.expect(rpc::remote<&counted>(1, 0).to_here() == 0, "a wrong value from to_here"); });
   attempt(outcome, [&] {
-    // The error of a creation is seen, always: that of the function or that of the network.
+    // Always throws the error of the creation: that of the function or that of the network.
     rpc::remote<&fail>(1, 0).to_here();
-    outcome.expect(false, "a failed creation gave a value");
+    outcome.expect(false, "a failed creation returned a value");
   });
   attempt(outcome, [&] {
     const RRef<Counter> theirs = rpc::remote<Counter>(1, 0);
     attempt(outcome, [&] {
       outcome.expect(theirs.rpc_sync<&Counter::add>(1) == 1, "a wrong value from a method");
-    });                                                         // unconfirmed, maybe
+    });                                                         // maybe unconfirmed
     attempt(outcome, [&] { rpc::rpc_sync<&use>(2, theirs); });  // user to user
     attempt(outcome, [&] { rpc::rpc_sync<&use>(1, theirs); });  // user to owner
     attempt(outcome,
@@ -119,7 +119,7 @@ void run_program(Outcome& outcome, int first_number) {
   attempt(outcome, [&] { rpc::rpc_sync<&make_at>(1, 2).rpc_sync<&Counter::add>(1); });
 }
 
-/// One simulation of `threads` programs of worker 0.
+/// The result of one simulation. Worker 0 runs one program per element of `outcomes`, each on a thread.
 struct Run {
   std::vector<Outcome> outcomes;
   std::map<int, std::string> left;  // by rank
@@ -177,8 +177,8 @@ Run simulate(const DirectedFault& fault, std::chrono::milliseconds timeout = 60s
   return run;
 }
 
-/// Runs the program again and again: the fault happens once 0, 1, 2, ... segments have been sent, until a run is over
-/// before. Returns the numbers of runs with and without failed calls.
+/// Repeats the program with the fault after 0, 1, 2, ... segments, until a run ends before the fault happens. Returns
+/// the numbers of runs with and without failed calls.
 std::pair<int, int> visit_every_segment(DirectedFault fault, std::chrono::milliseconds timeout = 60s) {
   int with = 0, without = 0;
   for (fault.segment = 0;; ++fault.segment) {

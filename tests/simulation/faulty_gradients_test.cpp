@@ -1,5 +1,5 @@
-// Distributed backward passes when one fault happens, at any moment of an iteration: right gradients or an error, and
-// no context is left.
+// Distributed backward passes with one fault at any moment of an iteration: each ends with the right gradients or an
+// error, and no context is left.
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <map>
@@ -116,8 +116,7 @@ struct Totals {
   int right = 0, errors = 0;
 };
 
-/// Runs the iteration again and again: the fault happens once 0, 1, 2, ... segments have been sent, until a run is over
-/// before.
+/// Repeats the iteration with the fault after 0, 1, 2, ... segments, until a run ends before the fault happens.
 Totals visit_every_segment(DirectedFault fault, std::chrono::milliseconds timeout = 60s) {
   Totals totals;
   for (fault.segment = 0;; ++fault.segment) {

@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(hostile_texts_are_only_shown) {
 }
 
 BOOST_AUTO_TEST_CASE(narrow_screen_is_not_scrolled_sideways) {
-  // In a frame, because Chromium's windows are wider.
+  // In a frame, because Chromium's windows cannot be as narrow.
   const std::string dom = tendril::test::shown(folder, "<!doctype html><iframe width=\"390\" height=\"844\"></iframe>",
                                                "const frame = document.querySelector('iframe');\nframe.srcdoc = " +
                                                    tendril::rpc::detail::json_literal(report.page()) + R"js(;

@@ -65,7 +65,7 @@ void call_all(WorkerId rank) {
   rpc::shutdown();
 }
 
-/// Each worker calls the next one for some time, whatever fails.
+/// Each worker calls the next one for some time, even if calls fail.
 void call_in_a_circle(WorkerId rank) {
   rpc::init_rpc("w" + std::to_string(rank), {.agent = {.ping_interval = 200ms, .liveness_timeout = 1s}});
   for (int i = 0; i < 40; ++i) {

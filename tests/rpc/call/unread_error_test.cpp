@@ -1,4 +1,4 @@
-// The errors of calls that nobody reads are reported once.
+// An error that no caller reads is reported once.
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>

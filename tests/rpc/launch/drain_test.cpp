@@ -11,7 +11,7 @@
 #include "tests/rpc/session/cutting_proxy.h"
 #include "tests/wait_until.h"
 
-// How two agents agree that they are done, also if requests between them are late or lost.
+// How two agents agree that they are done, even if requests between them are late or lost.
 
 BOOST_AUTO_TEST_SUITE(drain)
 
@@ -134,7 +134,7 @@ struct Pair {
   }
   std::array<std::string, 2> drain(std::chrono::milliseconds timeout) { return drain::drain({&a, &b}, timeout); }
 
-  /// Makes a call that times out while its request is on the way. It stays there until `proxy.hold(false)`.
+  /// Makes a call that times out while its request is in transit. The request stays there until `proxy.hold(false)`.
   void hold_a_request() {
     proxy.hold(true);
     BOOST_CHECK_THROW((rpc_sync<&same>(a, 1, CallOptions{.timeout = 10ms}, 1)), tendril::rpc::TimeoutError);

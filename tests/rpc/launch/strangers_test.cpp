@@ -1,4 +1,4 @@
-// Packets of strangers to rank 0's rendezvous, which any process of the host can send, do not disturb a group.
+// Packets from strangers do not disturb a group. Any process of the host can send them to rank 0's rendezvous.
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>

@@ -1,8 +1,8 @@
 // A request brings a reference whose owner has stopped answering: the request does not wait for ever.
 #include <boost/test/unit_test.hpp>
 
-#include "tests/rpc/hang.h"
 #include "tests/rpc/cluster.h"
+#include "tests/rpc/hang.h"
 
 BOOST_AUTO_TEST_SUITE(hung_owner)
 
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(silent_owner_fails_a_parked_request) {
   RRef<Number> number = remote<Number>(cluster[0], 2);
   BOOST_REQUIRE((number.rpc_sync<&Number::get>() == 7));
   workers.hang_owner();
-  // "w1" has no call to "w2" pending: it waits for its word on the reference only.
+  // "w1" has no call to "w2" pending: it waits only for the answer about the reference.
   const Future<int> used = rpc_async<&use>(cluster[0], 1, {.timeout = 0us}, number);
   const bool ended = used.wait_for(60s);
   BOOST_TEST(ended);

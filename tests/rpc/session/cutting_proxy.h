@@ -51,7 +51,7 @@ class CuttingProxy {
   void cut_after(uint64_t bytes) { left_ = bytes; }
   void cut() { cut_after(0); }
   void change_a_byte() { changing_ = true; }  ///< of what passes next
-  /// From its return on nothing passes, and nothing breaks; or everything passes again.
+  /// After it returns, nothing passes but no connection breaks; or, if `on` is false, everything passes again.
   void hold(bool on) {
     held_ = on;
     const uint64_t rounds = rounds_;

@@ -36,7 +36,7 @@ struct Record {
   Outcome outcome = Outcome::open;
   int times_run = 0;
   int running = 0;               // functions whose locals have not been destroyed
-  bool was_running = false;      // when the caller had the result
+  bool was_running = false;      // when the caller received the result
   Time sent, deadline, settled;  // by the caller's clock
   Time returned;                 // end of the function, by the callee's clock
   std::string text;
@@ -220,7 +220,7 @@ int64_t work(int64_t sealed_id, int64_t depth, int64_t seed) {
   return sealed_id;
 }
 
-/// Waits for another worker, without a thread.
+/// Waits for another worker without occupying a thread.
 rpc::Task<int64_t> suspend(int64_t sealed_id, int64_t seed) {
   const auto id = unseal(sealed_id);
   if (!id) co_return 0;

@@ -1,5 +1,5 @@
 // Workers that train in step, save checkpoints into a shared folder, and resume from them after a loss. A resumed run
-// must load one whole save, and none that is older than the last save that succeeded anywhere. The files are real.
+// must load one complete save, at least as recent as the last one that succeeded anywhere. The files are real.
 #include "tendril/dist/checkpoint/checkpoint.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ bool must_succeed = false;  // no worker is lost, and no message is late
 std::unique_ptr<testing::TemporaryFolder> folder;
 int64_t last_begun = 0, last_saved = 0;  // steps
 
-/// A module with one parameter, all of whose elements are a number.
+/// A module with one parameter, all of whose elements are equal.
 struct Value : nn::Module {
   Value() { register_parameter("tensor", tensor); }
   void set(int64_t number) {
@@ -70,7 +70,7 @@ void load(dist::ProcessGroup& group, WorkerId rank, State& state, const dist::Ch
   if (state.step > last_begun) problem(at + ", which was never saved");
 }
 
-/// Others may still have the last group.
+/// Tries again while other members still use the previous group.
 std::unique_ptr<dist::ProcessGroup> make_group() {
   for (int i = 0;; ++i) try {
       return std::make_unique<dist::ProcessGroup>(std::vector<std::string>{"w0", "w1", "w2"},

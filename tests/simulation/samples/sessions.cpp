@@ -1,5 +1,5 @@
-// Messages in both directions between all workers, whose connections are lost all the time: while a session lives, each
-// message arrives once and in order, and in the end each pair has one session and one connection.
+// Messages in both directions between all workers, whose connections constantly break: while a session lives, each
+// message arrives once and in order, and at the end each pair has one session and one connection.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -43,10 +43,10 @@ struct End {
   std::array<uint32_t, kWorkers> session{};
 };
 std::map<WorkerId, End> ends;
-std::map<std::pair<int, int>, int> open_connections;  // in the end, by the ranks
+std::map<std::pair<int, int>, int> open_connections;  // at the end, by the ranks
 int64_t last_process = 0;
 
-/// The number of this process; a restarted worker has another one.
+/// The number of this process; a restarted worker has a new one.
 int64_t& own() {
   static int64_t own = 0;
   return own;
