@@ -184,11 +184,9 @@ detail::StageResult run_stages(const detail::StageWork& work) {
       } catch (const std::bad_alloc&) {
         why = "out of memory";
       }
-      {
-        const std::lock_guard lock(mutex);
-        if (undelivered.empty()) undelivered = why;
-      }
       for (const int number : mine) work.stages.at(number).local_value().cancel(work.batch, why);
+      const std::lock_guard lock(mutex);
+      if (undelivered.empty()) undelivered = std::move(why);
     }
   };
   rpc::CallOptions put;
@@ -355,12 +353,11 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
   for (int64_t i = 0; sizes.empty() && i < parts; ++i)
     work.sizes.push_back(batch / parts + (i < batch % parts ? 1 : 0));
   const rpc::CallOptions call{.timeout = options_.timeout};
-  // Cancels all calls of run_stages if a stage could not be told that the batch was cancelled.
-  std::stop_source stop;
-  const std::stop_callback inherited(std::stop_token(rpc::CallContext::current().stop),
-                                     [stop]() mutable { stop.request_stop(); });
-  rpc::CallOptions stoppable = call;
-  stoppable.stop = stop.get_token();
+  // By worker: each cancels its call of run_stages if a stage there could not be told that the batch was cancelled.
+  std::vector<std::stop_source> stops(static_cast<std::size_t>(schedule_.workers));
+  const std::stop_callback inherited(std::stop_token(rpc::CallContext::current().stop), [stops]() mutable {
+    for (std::stop_source& one : stops) one.request_stop();
+  });
   std::vector<rpc::Future<detail::StageResult>> running;
   std::vector<detail::StageResult> results;
   // Ends with the first error of any of these calls, or with the last of them.
@@ -391,6 +388,8 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
       rpc::CallContext in_context = rpc::CallContext::current();
       in_context.autograd_context = context.id();
       const rpc::CallContextScope scope(std::move(in_context));
+      rpc::CallOptions stoppable = call;
+      stoppable.stop = stops[static_cast<std::size_t>(w)].get_token();
       running.push_back(
           rpc::rpc_async<&run_stages>(*agent_, stages_[static_cast<std::size_t>(w)].owner(), stoppable, mine));
       calls.add(running.back().then([&note](const rpc::Future<detail::StageResult>& done) { note(done); }));
@@ -412,7 +411,9 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
     results = rpc::wait_all(running);
   } catch (const std::exception& error) {
     const dist::detail::Unrecorded scope;
-    for (const auto& stage : stages_) {
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const auto& stage = stages_[s];
+      std::stop_source& stop = stops[s % stops.size()];
       try {
         // Not waited for: a worker all of whose threads compute hears of it when one of them waits.
         stage.rpc_async<&Stage::cancel>(call, batch_id, std::string("the batch was cancelled: ") + error.what())

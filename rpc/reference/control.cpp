@@ -64,9 +64,15 @@ Bytes ControlChannel::encode(uint64_t first, Iterator begin, Iterator end) {
 
 Bytes ControlChannel::send(std::vector<ControlRecord> records, Clock::time_point now) {
   const uint64_t first = next_to_send_;
+  const Clock::time_point ack_at = ack_at_;
   Bytes payload = encode(first, records.begin(), records.end());
   const bool was_empty = sent_.empty();
-  sent_.insert(sent_.end(), records.begin(), records.end());
+  try {
+    sent_.insert(sent_.end(), records.begin(), records.end());
+  } catch (...) {
+    ack_at_ = ack_at;  // the acknowledgement has not been sent along
+    throw;
+  }
   next_to_send_ += records.size();
   if (was_empty) {
     retry_delay_ = kFirstRetry;

@@ -34,14 +34,18 @@ bool RRefTable::may_still_come(const RRefId& id) {
 }
 
 RRefTable::Owned& RRefTable::own(const RRefId& id) {
-  std::unique_ptr<Owned>& owned = owned_[id];
-  if (!owned) {
-    owned = std::make_unique<Owned>();
-    owned->state = host_->new_owner_state(id);
-    owned->since = options_.clock();
-    awaited_.insert(id);
+  const auto found = owned_.find(id);
+  if (found != owned_.end()) return *found->second;
+  auto made = std::make_unique<Owned>();
+  made->state = host_->new_owner_state(id);
+  made->since = options_.clock();
+  awaited_.insert(id);
+  try {
+    return *owned_.emplace(id, std::move(made)).first->second;
+  } catch (...) {
+    awaited_.erase(id);
+    throw;
   }
-  return *owned;
 }
 
 void RRefTable::add_fork(Owned& owned, const RRefId& id, const ForkId& fork, Session& holder) {

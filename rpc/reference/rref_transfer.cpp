@@ -47,15 +47,16 @@ ForkDescriptor RRefTable::fork(Session& to, const std::shared_ptr<RRefState>& st
     fork.owner = self_.id;
     fork.owner_incarnation = incarnation_;
     fork.fork_id.number = ++last_fork_;
-    std::unique_ptr<Owned>& owned = owned_[fork.rref];
-    if (!owned) {
-      owned = std::make_unique<Owned>();
-      owned->state = state;
-      owned->since = options_.clock();
+    auto owned = owned_.find(fork.rref);
+    if (owned == owned_.end()) {
+      auto made = std::make_unique<Owned>();
+      made->state = state;
+      made->since = options_.clock();
+      owned = owned_.emplace(fork.rref, std::move(made)).first;
     }
-    owned->exists = true;
+    owned->second->exists = true;
     transfer.registered.push_back(fork.fork_id);
-    add_fork(*owned, fork.rref, fork.fork_id, to);
+    add_fork(*owned->second, fork.rref, fork.fork_id, to);
     return fork;
   }
   User& user = *users_.at(state->fork());
@@ -89,6 +90,7 @@ void RRefTable::on_send(const WorkerInfo& to, Message& message) {
   }
   TENDRIL_CHECK_AS(RRefError, creations <= 1, "RRef: a call creates one object, not ", creations);
   Transfer transfer;
+  event.effects.released.reserve(2 * message.references.size());  // `undo` must not allocate
   try {
     for (auto& state : message.references) {
       if (message.has_receiver && message.forks.empty() && leads_to(*session, *state)) {

@@ -74,7 +74,7 @@ void SimulatedPoller::report(int descriptor, uint32_t events) {
   if (events == 0) return;
   if (found->second.pending == 0) ready_.push_back(descriptor);
   found->second.pending |= events;
-  world_.wake_all(this, worker_);
+  world_.wake_all(this);
 }
 
 int SimulatedPoller::wait(std::span<epoll_event> events, Clock::time_point deadline) noexcept {
@@ -94,7 +94,7 @@ int SimulatedPoller::wait(std::span<epoll_event> events, Clock::time_point deadl
 
 void SimulatedPoller::wake() noexcept {
   woken_ = true;
-  world_.wake_all(this, worker_);
+  world_.wake_all(this);
 }
 
 }  // namespace tendril::rpc::detail

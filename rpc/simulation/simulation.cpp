@@ -106,7 +106,6 @@ class Outside {
   }
   ~Outside() {
     simulator = nullptr;
-    Allocations::fail_for(nullptr);
     recycle(true);
     thread_.load();
     process_.load();
@@ -137,6 +136,10 @@ class Simulation {
     report_.ranks.resize(static_cast<std::size_t>(options.world_size));
     world_.set_network(network_, [this] { return std::make_unique<SimulatedPoller>(world_, world_.worker()); });
   }
+
+  ~Simulation() { Allocations::fail_for(nullptr); }
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
 
   SimulationReport go() {
     simulator = &world_;

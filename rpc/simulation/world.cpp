@@ -291,7 +291,7 @@ bool World::block(const void* on, Clock::time_point deadline, const char* what) 
   fibre.waits_for = what;
   fibre.waits_on = on;
   fibre.deadline = deadline;
-  if (on != nullptr) waiters_[{on, &fibre.worker}].push_back(fibre.number);
+  if (on != nullptr) waiters_[on].push_back(fibre.number);
   if (deadline != Clock::time_point::max() && !fibre.worker.dead) {
     fibre.timer = time_when(fibre.worker, deadline);
     if (fibre.timer != Clock::time_point::max()) sleepers_.emplace(fibre.timer, fibre.number);
@@ -299,32 +299,39 @@ bool World::block(const void* on, Clock::time_point deadline, const char* what) 
   fibre.pause();
   drop_timer(fibre);
   fibre.deadline = Clock::time_point::max();
-  if (on != nullptr && stop_waiting(on, fibre)) return fibre.in_time;
+  if (on != nullptr && stop_waiting(on, fibre.number)) return fibre.in_time;
   return true;  // woken
 }
 
 /// Returns true if the fibre was still waiting, that is, had not been woken.
-bool World::stop_waiting(const void* on, const Thread& fibre) noexcept {
-  const auto found = waiters_.find({on, &fibre.worker});
+bool World::stop_waiting(const void* on, uint64_t number) noexcept {
+  const auto found = waiters_.find(on);
   if (found == waiters_.end()) return false;
-  const bool was_there = std::erase(found->second, fibre.number) > 0;
+  const bool was_there = std::erase(found->second, number) > 0;
   if (found->second.empty()) waiters_.erase(found);
   return was_there;
 }
 
-void World::wake(const void* on, bool all) noexcept {
-  if (current_ != nullptr) return wake({on, &current_->worker}, all);
-  for (const auto& worker : workers_) wake({on, worker.get()}, all);  // an event of the simulation itself
+void World::wake_one(const void* on) noexcept {
+  const auto found = waiters_.find(on);
+  if (found == waiters_.end()) return;
+  auto& waiting = found->second;
+  auto next = waiting.begin();
+  if (current_ != nullptr) {
+    const auto own = std::ranges::find_if(waiting, [this](uint64_t number) {
+      const Thread* const one = find(number);
+      return one != nullptr && &one->worker == &current_->worker;
+    });
+    if (own != waiting.end()) next = own;
+  }
+  Thread* const fibre = find(*next);
+  waiting.erase(next);
+  if (waiting.empty()) waiters_.erase(found);
+  if (fibre != nullptr) make_runnable(*fibre);
 }
 
-void World::wake(const WaitKey& key, bool all) noexcept {
-  for (auto found = waiters_.find(key); found != waiters_.end(); found = waiters_.find(key)) {
-    const uint64_t number = found->second.front();
-    found->second.pop_front();
-    if (found->second.empty()) waiters_.erase(found);
-    if (Thread* const fibre = find(number)) make_runnable(*fibre);
-    if (!all) return;
-  }
+void World::wake_all(const void* on) noexcept {
+  while (waiters_.contains(on)) wake_one(on);
 }
 
 void World::give_way() {
@@ -350,7 +357,7 @@ Clock::time_point World::now() noexcept {
 
 void World::sleep_until(Clock::time_point when) {
   block(current_, when, "the end of its sleep");
-  (void)stop_waiting(current_, *current_);
+  (void)stop_waiting(current_, current_->number);
 }
 
 uint64_t World::random_bits() { return system_.bits(); }

@@ -102,10 +102,9 @@ class World final : public Simulator {
   /// Suspends the running fibre until `wake_*` is called with the address `on`. Returns false if the deadline, by the
   /// worker's clock, has passed. `what` describes the wait in reports.
   bool block(const void* on, Clock::time_point deadline, const char* what);
-  /// Wakes fibres of the running fibre's worker only: a variable can have the same address in all workers.
-  void wake_one(const void* on) noexcept { wake(on, false); }
-  void wake_all(const void* on) noexcept { wake(on, true); }
-  void wake_all(const void* on, const SimulatedWorker& worker) noexcept { wake({on, &worker}, true); }
+  /// Prefers a fibre of the worker that runs: a process's variables have the same addresses in all workers.
+  void wake_one(const void* on) noexcept;
+  void wake_all(const void* on) noexcept;
 
   SimulationRandom& random() noexcept { return workload_; }  ///< for choices outside the scheduler
   Transcript& transcript() noexcept { return transcript_; }
@@ -147,17 +146,6 @@ class World final : public Simulator {
     }
   };
 
-  struct WaitKey {
-    const void* on;
-    const SimulatedWorker* worker;
-    bool operator==(const WaitKey&) const = default;
-    struct Hash {
-      std::size_t operator()(const WaitKey& key) const noexcept {
-        return std::hash<const void*>()(key.on) * 31 + std::hash<const void*>()(key.worker);
-      }
-    };
-  };
-
   Thread* find(uint64_t number) const;
   void make_runnable(Thread& fibre) noexcept;
   Clock::time_point next_time() const;
@@ -170,9 +158,7 @@ class World final : public Simulator {
   void give_way();
   void forget(Thread& fibre);
   void abandon(SimulatedWorker& worker);
-  bool stop_waiting(const void* on, const Thread& fibre) noexcept;
-  void wake(const void* on, bool all) noexcept;
-  void wake(const WaitKey& key, bool all) noexcept;
+  bool stop_waiting(const void* on, uint64_t number) noexcept;
 
   const Options options_;
   SimulationRandom schedule_, system_, workload_;
@@ -186,8 +172,8 @@ class World final : public Simulator {
   std::vector<uint64_t> runnable_;
   std::priority_queue<Event> events_;
   std::size_t foreground_events_ = 0;
-  std::set<std::pair<Clock::time_point, uint64_t>> sleepers_;                 // fibres whose wait has a deadline
-  std::unordered_map<WaitKey, std::deque<uint64_t>, WaitKey::Hash> waiters_;  // numbers of fibres
+  std::set<std::pair<Clock::time_point, uint64_t>> sleepers_;      // fibres whose wait has a deadline
+  std::unordered_map<const void*, std::deque<uint64_t>> waiters_;  // numbers of fibres, by the address
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;
   Thread* current_ = nullptr;
   SimulatedWorker* loaded_ = nullptr;  // the worker whose values are in the variables
