@@ -8,13 +8,12 @@
 
 #include "tendril/rpc/clock.h"
 #include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/threads/mutex.h"  // not only declared here: that would hide its functions
 
 namespace tendril::rpc {
 
 namespace detail {
 
-class Condition;
-class Mutex;
 class Network;
 class Poller;
 
