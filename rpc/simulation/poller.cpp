@@ -13,7 +13,7 @@ std::map<std::pair<SimulatedWorker*, int>, SimulatedDescriptor*>& all_open() {
 }
 }  // namespace
 
-SimulatedDescriptor::SimulatedDescriptor(World& world, SimulatedWorker& worker) : world_(world), worker_(worker) {
+SimulatedDescriptor::SimulatedDescriptor(SimulatedWorker& worker) : worker_(worker) {
   auto& taken = worker.descriptors;
   if (taken.empty()) taken.assign(3, true);
   const auto free = std::find(taken.begin(), taken.end(), false);

@@ -15,7 +15,7 @@ class SimulatedPoller;
 /// Base of the objects that a poller can watch.
 class SimulatedDescriptor {
  public:
-  SimulatedDescriptor(World& world, SimulatedWorker& worker);
+  explicit SimulatedDescriptor(SimulatedWorker& worker);
   virtual ~SimulatedDescriptor();
   SimulatedDescriptor(const SimulatedDescriptor&) = delete;
   SimulatedDescriptor& operator=(const SimulatedDescriptor&) = delete;
@@ -29,7 +29,6 @@ class SimulatedDescriptor {
  private:
   friend class SimulatedPoller;
 
-  World& world_;
   SimulatedWorker& worker_;
   int number_;
   SimulatedPoller* poller_ = nullptr;

@@ -19,7 +19,7 @@ namespace tendril::rpc::detail {
 class SimulatedStream final : public Stream, public SimulatedDescriptor {
  public:
   SimulatedStream(SimulatedNetwork& network, SimulatedWorker& worker, std::shared_ptr<Connection> connection, int end)
-      : SimulatedDescriptor(network.world_, worker), network_(network), connection_(std::move(connection)), end_(end) {
+      : SimulatedDescriptor(worker), network_(network), connection_(std::move(connection)), end_(end) {
     connection_->streams[static_cast<std::size_t>(end)] = this;
   }
   ~SimulatedStream() override {
