@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(launched_program_writes_its_page) {
   const TemporaryFile file;
   const auto simulated = [](const std::string& settings) {
     ::setenv("TENDRIL_SIMULATE", settings.c_str(), 1);
-    const std::string error = text_of_error([] {
+    std::string error = text_of_error([] {
       rpc::detail::launch_simulated(3, [](WorkerId rank) {
         call_all(rank);
         return 0;
