@@ -291,8 +291,8 @@ Clock::time_point RRefTable::on_timer(Clock::time_point now) noexcept {
     expire(now, event.effects);
     if (!expiring_.empty()) next = expiring_.begin()->first.first;
     try {
-      collect(event.effects);  // before the deadlines are read: it may set some
-    } catch (const std::bad_alloc&) {
+      collect(event.effects);          // before the deadlines are read: it may set some
+    } catch (const std::bad_alloc&) {  // retried soon, see below
     }
     if (has_unreleased_ || !dirty_.empty()) next = std::min(next, now + kRetryWithoutMemory);
     for (auto& [worker, session] : sessions_) {

@@ -47,7 +47,7 @@ struct RRefTable::User {
   bool known = false;         // the owner knows this fork
   bool asked = false;         // the owner was asked and has not answered
   bool dropped = false;       // no handle any more; waits for `known`, to be deleted
-  bool unreleased = false;    // no handle any more; there was no memory to tell the owner
+  bool unreleased = false;    // no handle any more; memory ran out before the owner could be told
   std::exception_ptr error;   // lost: nothing is left to tell the owner
   std::vector<std::shared_ptr<Arrival>> waiting;
 };

@@ -14,7 +14,7 @@ namespace {
 constinit thread_local World* asked = nullptr;
 constinit thread_local bool probed = false;  // whether operator new has been called since this was reset
 
-/// `obtain` returns null if there is no memory.
+/// `obtain` returns null if it fails.
 template <class Obtain>
 void* allocate(const Obtain& obtain) {
   probed = true;

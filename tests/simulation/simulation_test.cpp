@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(deadlock_is_detected_among_faults) {
 std::string repeat(const std::string& text) { return text + text; }
 
 BOOST_AUTO_TEST_CASE(failed_allocation_fails_only_its_call) {
-  if (!rpc::Faults::harsh().allocation_failure) return;  // sanitizers have an operator new of their own
+  if (!rpc::Faults::harsh().allocation_failure) return;  // sanitizers replace operator new
   int failed = 0;
   const auto report = rpc::detail::simulate({.world_size = 2, .faults = {.interval = 5ms, .allocation_failure = true}},
                                             [&](WorkerId rank) {

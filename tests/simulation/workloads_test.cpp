@@ -39,7 +39,7 @@ void check_faults(std::vector<std::string> kinds, int seeds, const Report& repor
   std::map<std::string, int> seeds_with;
   for (int seed = 1; seed <= seeds; ++seed)
     for (const auto& [fault, times] : report_of(static_cast<uint64_t>(seed)).faults) ++seeds_with[fault];
-  // Sanitizers have an operator new of their own.
+  // Sanitizers replace operator new.
   if (!rpc::Faults::harsh().allocation_failure) std::erase(kinds, "allocation failure");
   for (const std::string& fault : kinds)
     BOOST_TEST(seeds_with[fault] >= seeds / 20, fault << " in " << seeds_with[fault] << " of " << seeds << " seeds");

@@ -79,7 +79,7 @@ Faults faults_of(uint64_t seed) {
   faults.longest_outage = std::chrono::milliseconds(random.chance(0.5) ? 500 : 5000);
   faults.until = std::chrono::milliseconds(random.between(1000, 6000));
   if (random.chance(0.1)) faults.corrupt_byte = 0.0005;
-  // Sanitizers have an operator new of their own.
+  // Sanitizers replace operator new.
   faults.allocation_failure = random.chance(0.2) && Faults::harsh().allocation_failure;
   return faults;
 }
