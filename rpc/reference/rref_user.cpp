@@ -150,7 +150,7 @@ void RRefTable::message_arrived(const WorkerInfo& from, std::unique_ptr<ParkedMe
   arrival->from = from.id;
   if (!sender) {
     arrival->error = std::make_exception_ptr(PeerLostError("worker '" + from.name + "' is gone", true));
-    return finish(std::move(arrival), event.effects);
+    return finish(arrival, event.effects);
   }
   arrival->session = sender->serial;
   for (const ForkDescriptor& fork : message.forks) {
@@ -168,7 +168,7 @@ void RRefTable::message_arrived(const WorkerInfo& from, std::unique_ptr<ParkedMe
     arrival->number = ++last_arrival_;
     expiring_.emplace(std::pair(arrival->deadline, arrival->number), arrival.get());
   }
-  finish(std::move(arrival), event.effects);
+  finish(arrival, event.effects);
 }
 
 void RRefTable::check_descriptor(const Session& from, const Message& message, const ForkDescriptor& fork) const {
@@ -209,9 +209,9 @@ std::shared_ptr<RRefState> RRefTable::arrived_fork(Session& from, const ForkDesc
     const bool creator = fork.rref.worker == from.peer.id && fork.rref.incarnation == from.incarnation;
     TENDRIL_CHECK_AS(RRefError, creator && may_still_come(fork.rref), "reference_lost: worker '", from.peer.name,
                      "' does not hold ", rref_text(fork.rref), " of worker '", self_.name, "'");
-    ++arrival->missing;
     Owned& owned = own(fork.rref);
     owned.waiting.push_back(arrival);
+    ++arrival->missing;
     return owned.state;
   }
 
@@ -223,8 +223,8 @@ std::shared_ptr<RRefState> RRefTable::arrived_fork(Session& from, const ForkDesc
                       "' is gone: the worker that held it has died");
     }
     Owned& owned = own(fork.rref);
-    ++arrival->missing;
     owned.waiting.push_back(arrival);
+    ++arrival->missing;
     return owned.state;
   }
 
@@ -235,8 +235,9 @@ std::shared_ptr<RRefState> RRefTable::arrived_fork(Session& from, const ForkDesc
       user.known = true;  // the owner made this fork itself
       effects.confirmed.push_back(state);
     } else {
-      ++arrival->missing;
+      make_room(*owner);
       user.waiting.push_back(arrival);
+      ++arrival->missing;
       user.asked = true;
       ++owner->asked;
       say(*owner, {.kind = ControlRecord::fork_request, .rref = fork.rref, .fork = fork.fork_id});

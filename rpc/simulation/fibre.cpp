@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <system_error>
@@ -50,6 +51,12 @@ void* new_stack(std::size_t bytes) {
   return bottom;
 }
 
+/// The space of a saved variable: each is aligned, so that LeakSanitizer finds its pointers.
+std::size_t space(const SwitchedVariable& variable) {
+  constexpr std::size_t kAlignment = alignof(std::max_align_t);
+  return (variable.size() + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 }  // namespace
 
 void SwitchedValues::load() {
@@ -62,7 +69,7 @@ void SwitchedValues::load() {
     } else {
       std::memcpy(variable->address(), bytes_.data() + at, variable->size());
     }
-    at += variable->size();
+    at += space(*variable);
   }
   bytes_.resize(at);
 }
@@ -71,9 +78,9 @@ void SwitchedValues::save() {
   std::size_t at = 0;
   for (auto* variable = SwitchedVariable::first(); variable != nullptr; variable = variable->next()) {
     if (variable->of() != of_) continue;
-    if (bytes_.size() < at + variable->size()) bytes_.resize(at + variable->size());
+    if (bytes_.size() < at + space(*variable)) bytes_.resize(at + space(*variable));
     std::memcpy(bytes_.data() + at, variable->address(), variable->size());
-    at += variable->size();
+    at += space(*variable);
   }
 }
 
