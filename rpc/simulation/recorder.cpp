@@ -87,7 +87,7 @@ void Recorder::sent(const Connection& connection, int end, const Segment& segmen
   if (segment.kind != Segment::Kind::bytes) {
     SimulationEvent event = made;
     event.text = segment.kind == Segment::Kind::end ? "ends" : "reset";
-    flow.ends.push_back(add(std::move(event)));
+    flow.ends.emplace_back(segment.kind == Segment::Kind::reset, add(std::move(event)));
     return;
   }
   flow.messages.add(segment.bytes, [&](const SentMessage& message) {
@@ -126,9 +126,11 @@ void Recorder::received(const Connection& connection, int end, const Segment& se
     if (SimulationEvent* const event = find(number)) event->arrival = elapsed_();
   };
   if (segment.kind != Segment::Kind::bytes) {
-    if (flow.ends.empty()) return;  // a reset by a fault
-    arrives(flow.ends.front());
-    flow.ends.pop_front();
+    const bool is_reset = segment.kind == Segment::Kind::reset;
+    const auto event = std::ranges::find(flow.ends, is_reset, &std::pair<bool, uint64_t>::first);
+    if (event == flow.ends.end()) return;  // a reset by a fault
+    arrives(event->second);
+    flow.ends.erase(event);
     return;
   }
   std::erase_if(flow.on_the_way, [&](const OnTheWay& message) {

@@ -55,7 +55,7 @@ class Recorder {
     SentMessages messages;
     uint64_t received = 0;  // bytes
     std::vector<OnTheWay> on_the_way;
-    std::deque<uint64_t> ends;  // events of segments without bytes: the end of the stream, resets
+    std::deque<std::pair<bool, uint64_t>> ends;  // segments without bytes: whether it is a reset, and its event
   };
 
   Direction& direction(const Connection& connection, int end);

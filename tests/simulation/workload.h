@@ -67,6 +67,11 @@ Random random_of(WorkerId rank);
 /// Random numbers that are the same for all workers.
 Random random_of_seed();
 
+/// The ranks of a random subset of the workers, each with this probability.
+std::vector<WorkerId> random_members(Random& random, int world_size, double probability);
+/// The workers' names: "w" and the rank.
+std::vector<std::string> names_of(const std::vector<WorkerId>& ranks);
+
 /// Options drawn from the seed, the same for all workers: liveness timeouts and the number of handler threads.
 tendril::rpc::InitOptions options_of_seed();
 /// Waits until faults have stopped and all workers have detected their effects.

@@ -21,8 +21,6 @@ constexpr int kWorkers = 4;
 
 bool must_succeed = false;  // no worker is lost, and no message is late
 
-std::string name_of(WorkerId rank) { return "w" + std::to_string(rank); }
-
 /// What member `rank` contributes to step `step`.
 Tensor contribution(WorkerId rank, int64_t step, int64_t size) {
   return full({size}, static_cast<double>(step * 10 + rank), kFloat64);
@@ -70,18 +68,14 @@ void step(dist::ProcessGroup& group, const std::vector<WorkerId>& members, Worke
 
 void run(WorkerId rank) {
   Random own = random_of(rank);
-  rpc::init_rpc(name_of(rank), options_of_seed());
+  join(rank);
   Random shared = random_of_seed();
   for (int64_t round = 0; round < 3; ++round) {
     Random plan = shared.split();
-    std::vector<WorkerId> members;
-    for (WorkerId one = 0; one < kWorkers; ++one)
-      if (plan.chance(0.75)) members.push_back(one);
+    const std::vector<WorkerId> members = random_members(plan, kWorkers, 0.75);
     if (std::find(members.begin(), members.end(), rank) == members.end()) continue;
-    std::vector<std::string> names;
-    for (const WorkerId one : members) names.push_back(name_of(one));
     try {
-      dist::ProcessGroup group(names, {.tag = std::to_string(round), .timeout = 10s, .chunk_bytes = 4096});
+      dist::ProcessGroup group(names_of(members), {.tag = std::to_string(round), .timeout = 10s, .chunk_bytes = 4096});
       for (int64_t number = 0; number < 6; ++number) {
         if (own.chance(0.3)) rpc::sleep_for(std::chrono::milliseconds(own.below(200)));
         step(group, members, rank, number, plan);

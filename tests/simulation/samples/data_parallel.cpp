@@ -25,8 +25,6 @@ constexpr int64_t kRows = 2, kColumns = 4;  // of each member's part of a batch
 
 bool must_succeed = false;  // no worker is lost, and no message is late
 
-std::string name_of(WorkerId rank) { return "w" + std::to_string(rank); }
-
 struct Net : nn::Module {
   explicit Net(uint64_t seed)
       : generator(seed),
@@ -95,19 +93,15 @@ void train(dist::ProcessGroup& group, std::size_t position, std::size_t size, Ra
 
 void run(WorkerId rank) {
   Random own = random_of(rank);
-  rpc::init_rpc(name_of(rank), options_of_seed());
+  join(rank);
   Random shared = random_of_seed();
   for (int64_t round = 0; round < 2; ++round) {
     Random plan = shared.split();
-    std::vector<WorkerId> members;
-    for (WorkerId one = 0; one < kWorkers; ++one)
-      if (plan.chance(0.85)) members.push_back(one);
+    const std::vector<WorkerId> members = random_members(plan, kWorkers, 0.85);
     const auto at = std::find(members.begin(), members.end(), rank);
     if (at == members.end()) continue;
-    std::vector<std::string> names;
-    for (const WorkerId one : members) names.push_back(name_of(one));
     try {
-      dist::ProcessGroup group(names, {.tag = std::to_string(round), .timeout = 10s, .chunk_bytes = 64});
+      dist::ProcessGroup group(names_of(members), {.tag = std::to_string(round), .timeout = 10s, .chunk_bytes = 64});
       train(group, static_cast<std::size_t>(at - members.begin()), members.size(), plan, own);
     } catch (const rpc::RpcError& e) {
       if (must_succeed) problem("rank " + std::to_string(rank) + ", round " + std::to_string(round) + ": " + e.what());

@@ -90,6 +90,19 @@ Random random_of(WorkerId rank) {
 
 Random random_of_seed() { return Random(current_seed * 31 + 7); }
 
+std::vector<WorkerId> random_members(Random& random, int world_size, double probability) {
+  std::vector<WorkerId> members;
+  for (WorkerId one = 0; one < world_size; ++one)
+    if (random.chance(probability)) members.push_back(one);
+  return members;
+}
+
+std::vector<std::string> names_of(const std::vector<WorkerId>& ranks) {
+  std::vector<std::string> names;
+  for (const WorkerId rank : ranks) names.push_back("w" + std::to_string(rank));
+  return names;
+}
+
 namespace {
 rpc::InitOptions drawn_options() {
   Random random(current_seed ^ 0x6f'70'74'73);
