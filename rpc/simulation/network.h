@@ -34,7 +34,7 @@ struct NetworkFaults {
 struct Segment {
   enum class Kind { bytes, end, reset, window };
   Kind kind = Kind::bytes;
-  std::string bytes;
+  std::string bytes = {};
   std::size_t window = 0;  ///< number of bytes that the sender of this segment has read
   Clock::time_point arrival{};
 };
