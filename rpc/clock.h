@@ -20,12 +20,13 @@ std::chrono::steady_clock::time_point simulated_now() noexcept;
 
 /// The clock of all deadlines: std::chrono::steady_clock, or the virtual time of a simulation. Thread-safe.
 struct Clock {
-  using time_point = std::chrono::steady_clock::time_point;
-  using duration = time_point::duration;
-  using rep = duration::rep;
-  using period = duration::period;
-  static constexpr bool is_steady = true;
+  using time_point = std::chrono::steady_clock::time_point;  ///< as std::chrono::steady_clock's
+  using duration = time_point::duration;                     ///< likewise
+  using rep = duration::rep;                                 ///< likewise
+  using period = duration::period;                           ///< likewise
+  static constexpr bool is_steady = true;                    ///< it never goes backwards
 
+  /// The present time.
   static time_point now() noexcept {
     if (detail::simulator != nullptr) [[unlikely]]
       return detail::simulated_now();
@@ -35,6 +36,7 @@ struct Clock {
 
 /// As std::this_thread's, or in the virtual time of a simulation. Thread-safe.
 void sleep_until(Clock::time_point when);
+/// Likewise.
 inline void sleep_for(Clock::duration time) { sleep_until(Clock::now() + time); }
 
 }  // namespace tendril::rpc

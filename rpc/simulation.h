@@ -47,20 +47,21 @@ struct Faults {
   /// The virtual time at which faults stop: cuts are healed and paused processes resume. 0: faults never stop.
   std::chrono::milliseconds until{0};
 
-  static Faults none() { return {}; }
-  static Faults calm();   ///< delays and partial writes, and rare resets
-  static Faults harsh();  ///< all of them
+  static Faults none() { return {}; }  ///< no faults, only usual delays
+  static Faults calm();                ///< delays and partial writes, and rare resets
+  static Faults harsh();               ///< all of them
 };
 
+/// What to simulate.
 struct SimulationOptions {
-  int world_size = 2;
-  uint64_t seed = 0;
-  Faults faults = {};
+  int world_size = 2;                     ///< number of workers, 1 to 1024
+  uint64_t seed = 0;                      ///< of all random choices
+  Faults faults = {};                     ///< default: none
   std::chrono::seconds time_limit{3600};  ///< of virtual time
   /// Limit of real time for one step, that is, from one wait of a thread to its next. A step that takes longer waits
   /// for something that is not simulated: the process is aborted with a message that names the thread. 0: no limit.
   std::chrono::seconds longest_step{60};
-  bool keep_transcript = false;
+  bool keep_transcript = false;  ///< fills in SimulationReport::transcript
   /// Number of events to keep in the report. If more occur, those in the middle of the run are left out.
   std::size_t keep_events = 0;
 };
@@ -84,21 +85,23 @@ struct SimulationEvent {
 
 /// The result of a simulation.
 struct SimulationReport {
+  /// Why the simulation ended.
   enum class End {
     done,          ///< every worker's function has ended
     stuck,         ///< deadlock: no thread could run, and no timer was set
     limit_reached  ///< of virtual time, or of 50 million steps
   };
+  /// What became of one worker.
   struct Rank {
     bool returned = false;  ///< from its function, when last started
     bool killed = false;    ///< and not restarted
     std::string error;      ///< message of the exception that its function threw
-    int starts = 0;
+    int starts = 0;         ///< how often it was started
   };
 
-  uint64_t seed = 0;
-  End end = End::done;
-  std::vector<Rank> ranks;
+  uint64_t seed = 0;                       ///< that of the options
+  End end = End::done;                     ///< why it ended
+  std::vector<Rank> ranks;                 ///< by rank
   std::string blocked;                     ///< unless done: a line per thread, with the reason that it waits
   std::chrono::nanoseconds time{0};        ///< virtual time elapsed
   uint64_t steps = 0, segments = 0;        ///< of the scheduler; sent by the network
@@ -108,8 +111,8 @@ struct SimulationReport {
   std::vector<SimulationEvent> events;     ///< if keep_events is set; sorted by time
   uint64_t events_left_out = 0;            ///< number of events left out in the middle of `events`
 
-  bool all_returned() const;
-  std::string text() const;  ///< human-readable summary
+  bool all_returned() const;  ///< whether the function of every rank has returned
+  std::string text() const;   ///< human-readable summary
   /// Returns an HTML page to step through `events`. It needs no other file and no network.
   std::string page() const;
 };

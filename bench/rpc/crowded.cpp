@@ -32,8 +32,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 /// Median of three rounds' medians, in microseconds.
 double median_call(rpc::Agent& agent) {
   std::vector<double> rounds;

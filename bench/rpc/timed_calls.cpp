@@ -14,8 +14,6 @@ namespace {
 using namespace tendril;
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 constexpr int kSleepsIn = 100;
 
 }  // namespace

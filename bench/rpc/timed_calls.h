@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <vector>
 
@@ -8,6 +9,10 @@
 
 /// What the programs beside this file call, and how they time it. All calls go to rank 1, by the calling thread.
 namespace tendril::bench {
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 /// Empty calls.
 void call_nothing(rpc::Agent& agent);

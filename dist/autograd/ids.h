@@ -26,6 +26,7 @@ constexpr uint64_t number_of(uint64_t id) noexcept { return id & ((uint64_t{1} <
 /// The contexts that an incarnation of a worker makes are counted in the lower bits of their numbers. Those of one
 /// epoch of the group are a series: a worker that joins later cannot take part in them.
 inline constexpr int kCountBits = 36;
+/// Number of the bits above them, for the epoch.
 inline constexpr int kEpochBits = 48 - kCountBits;
 /// The series of a context: the worker that made it, and the lower 12 bits of the epoch.
 constexpr uint64_t series_of(ContextId id) noexcept { return id >> kCountBits; }
