@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -27,19 +28,19 @@ class FutureScope {
   /// Waits for all as well, also where an exception leaves the scope. Their errors, if nobody else reads them, are
   /// reported as those of any call (call.h). In an I/O callback, where nothing can be waited for, they go on.
   ~FutureScope() {
-    for (const auto& future : futures_) {
-      try {
-        future->wait();
-      } catch (...) {  // an I/O callback
-      }
-    }
+    for (const auto& future : futures_) wait_for(*future);
   }
 
-  /// Returns what it was given.
+  /// Returns what it was given. If no memory is left, waits for the future before it throws std::bad_alloc.
   template <class T>
   Future<T> add(Future<T> future) {
     if (!future.valid()) throw UsageError("FutureScope: the future is empty");
-    futures_.push_back(future.state());
+    try {
+      futures_.push_back(future.state());
+    } catch (const std::bad_alloc&) {
+      wait_for(*future.state());
+      throw;
+    }
     return future;
   }
 
@@ -52,6 +53,19 @@ class FutureScope {
   }
 
  private:
+  /// Waits, unless this is an I/O callback. The wait itself may lack memory, and is repeated then: what has been
+  /// captured by reference must not be left behind.
+  static void wait_for(FutureCore& future) noexcept {
+    while (!future.done()) {
+      try {
+        future.wait();
+      } catch (const std::bad_alloc&) {
+      } catch (...) {
+        return;
+      }
+    }
+  }
+
   std::vector<Ref<FutureCore>> futures_;
 };
 

@@ -97,7 +97,8 @@ std::exception_ptr leave(GroupMember& member, Clock::time_point deadline) noexce
   if (member.service) member.service->wait_until_told();
   if (member.membership) member.membership->end(std::make_exception_ptr(UsageError("this worker has left its group")));
   try {
-    if (member.agent) member.agent->shutdown(deadline);
+    // The others may have been told late. Without time for its end, the agent would leave its port in use for a moment.
+    if (member.agent) member.agent->shutdown(at_least_a_phase(deadline));
   } catch (...) {  // it is shut down in any case
     error = std::current_exception();
   }

@@ -21,6 +21,7 @@
 
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/future_scope.h"
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/launch.h"
 #include "tendril/rpc/simulation/poller.h"
@@ -302,6 +303,59 @@ BOOST_AUTO_TEST_CASE(failed_allocation_fails_only_its_call) {
   BOOST_TEST(report.all_returned(), report.text());
   BOOST_TEST(failed >= 5);
   BOOST_TEST(report.faults.at("allocation failure") >= static_cast<uint64_t>(failed));
+}
+
+int continuations_left_behind = 0;
+
+int answer_later(int x) {
+  rpc::sleep_for(50ms);
+  return x;
+}
+
+/// Calls the other worker, with continuations that refer to this function's variables.
+int sum_of_answers() {
+  struct Variables {
+    ~Variables() { *alive = false; }
+    int sum = 0;
+    std::shared_ptr<bool> alive = std::make_shared<bool>(true);
+  } variables;
+  rpc::FutureScope scope;
+  for (int i = 0; i < 20; ++i) {
+    scope.add(
+        rpc::rpc_async<&answer_later>(0, 1).then([&variables, alive = variables.alive](const rpc::Future<int>& one) {
+          if (!*alive) {
+            ++continuations_left_behind;
+          } else {
+            variables.sum += one.wait();
+          }
+        }));
+  }
+  scope.wait();
+  return variables.sum;
+}
+
+BOOST_AUTO_TEST_CASE(failed_allocation_leaves_no_continuation_behind) {
+  if (!rpc::Faults::harsh().allocation_failure) return;  // sanitizers replace operator new
+  continuations_left_behind = 0;
+  uint64_t failed = 0;
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const auto report = rpc::detail::simulate(
+        {.world_size = 2, .seed = seed, .faults = {.interval = 1ms, .allocation_failure = true}}, [](WorkerId rank) {
+          rpc::init_rpc("w" + std::to_string(rank));
+          for (int i = 0; i < 20 && rank == 0; ++i) {
+            try {
+              BOOST_TEST(rpc::rpc_sync<&sum_of_answers>(1) == 20);
+            } catch (const rpc::RpcError& e) {
+              BOOST_TEST(contains(e.what(), "std::bad_alloc"), e.what());
+            }
+          }
+          rpc::shutdown();
+        });
+    BOOST_TEST(report.all_returned(), report.text());
+    if (report.faults.contains("allocation failure")) failed += report.faults.at("allocation failure");
+  }
+  BOOST_TEST(failed >= 100U);
+  BOOST_TEST(continuations_left_behind == 0);
 }
 
 BOOST_AUTO_TEST_CASE(loop_until_a_time_ends) {

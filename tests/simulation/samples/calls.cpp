@@ -7,6 +7,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -123,7 +124,7 @@ void attempt(Record& record, const Make& make) {
   } catch (const rpc::TimeoutError& e) {
     set(Outcome::timed_out, e);
   } catch (const rpc::CancelledError& e) {
-    const bool sent = std::string(e.what()).find("before it was sent") == std::string::npos;
+    const bool sent = std::string_view(e.what()).find("before it was sent") == std::string_view::npos;
     set(sent ? Outcome::cancelled : Outcome::not_run, e);
   } catch (const rpc::RemoteError& e) {
     set(Outcome::failed_there, e);
