@@ -341,17 +341,19 @@ BOOST_AUTO_TEST_CASE(failed_allocation_leaves_no_continuation_behind) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     const auto report = rpc::detail::simulate(
         {.world_size = 2, .seed = seed, .faults = {.interval = 1ms, .allocation_failure = true}}, [](WorkerId rank) {
-          rpc::init_rpc("w" + std::to_string(rank));
-          for (int i = 0; i < 20 && rank == 0; ++i) {
-            try {
-              BOOST_TEST(rpc::rpc_sync<&sum_of_answers>(1) == 20);
-            } catch (const rpc::RpcError& e) {
-              BOOST_TEST(contains(e.what(), "std::bad_alloc"), e.what());
+          try {
+            rpc::init_rpc("w" + std::to_string(rank));
+            for (int i = 0; i < 20 && rank == 0; ++i) {
+              try {
+                BOOST_TEST(rpc::rpc_sync<&sum_of_answers>(1) == 20);
+              } catch (const rpc::RemoteError&) {
+              }
             }
+            rpc::shutdown({.accept_losses = true});
+          } catch (const rpc::RpcError&) {  // not even the error could be sent
           }
-          rpc::shutdown();
         });
-    BOOST_TEST(report.all_returned(), report.text());
+    BOOST_TEST((report.end == SimulationReport::End::done), report.text());
     if (report.faults.contains("allocation failure")) failed += report.faults.at("allocation failure");
   }
   BOOST_TEST(failed >= 100U);
