@@ -18,7 +18,6 @@
 #include "tendril/rpc/archive.h"
 #include "tendril/rpc/launch/rendezvous.h"
 #include "tendril/rpc/reference/control.h"
-#include "tendril/rpc/session/proof.h"
 #include "tendril/rpc/wire/byte_order.h"
 #include "tendril/rpc/wire/hello.h"
 #include "tendril/rpc/wire/wire.h"
@@ -67,39 +66,6 @@ void hellos() {
   devices.devices = {.cuda_devices = 2, .map = {{0, 1}, {kCPU, Device{DeviceType::cuda, 0}}}};
   devices.features = {{64, {}}, {65, Bytes(3)}};
   write("hello", "devices", encode(devices));
-}
-
-Proof::Nonce nonce(int byte) {
-  Proof::Nonce nonce;
-  nonce.fill(static_cast<std::byte>(byte));
-  return nonce;
-}
-
-void proofs() {
-  const SharedKey key(Bytes(32, std::byte{7}));
-  Proof a(key, Proof::Role::dialler, nonce(1)), b(key, Proof::Role::acceptor, nonce(2));
-  const Bytes challenge = a.challenge(), answer = b.answer(challenge), said = encode(hello());
-  a.check_answer(answer);
-  const Proof::Tag first = a.seal(said);
-  b.check(said, first);
-  // The target's dialler says an empty message.
-  Proof c(key, Proof::Role::dialler, nonce(1)), d(key, Proof::Role::acceptor, nonce(2));
-  d.answer(c.challenge());
-  c.check_answer(answer);
-  d.check({}, c.seal({}));
-  const Proof::Tag second = d.seal(said);
-  Bytes to_acceptor(1, std::byte{0}), to_dialler(1, std::byte{1}), refused(1, std::byte{1});
-  append_bytes(to_acceptor, challenge);
-  append_part(to_acceptor, said);
-  append_bytes(to_acceptor, first);
-  append_bytes(to_dialler, answer);
-  Bytes answered = to_dialler;
-  append_part(answered, said);
-  append_bytes(answered, second);
-  append_bytes(refused, encode_proof_refusal("no proof"));
-  write("proof", "acceptor", to_acceptor);
-  write("proof", "dialler", answered);
-  write("proof", "refused", refused);
 }
 
 Message request() {
@@ -278,7 +244,6 @@ int main(int argc, char** argv) {
   if (argc != 2) return std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]), 2;
   base = argv[1];
   hellos();
-  proofs();
   frames();
   frames_in_parts();
   archives();

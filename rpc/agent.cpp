@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "tendril/rpc/call/function.h"
+#include "tendril/rpc/connect/listener.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/agents.h"
 #include "tendril/rpc/observe/trace.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/connect.h"
-#include "tendril/rpc/session/listener.h"
 #include "tendril/rpc/transport/system_failure.h"
 
 namespace tendril::rpc {
@@ -36,7 +36,7 @@ uint64_t Agent::epoch() const noexcept { return impl_->epoch.load(std::memory_or
 Executor& Agent::executor() const noexcept { return *impl_->loop; }
 void Agent::shutdown(Clock::time_point deadline) { impl_->shutdown(deadline); }
 
-Agent::Endpoint Agent::listen(ListenOptions options) { return impl_->listen(options)->endpoint(); }
+Agent::Endpoint Agent::listen(ListenOptions options) { return impl_->listen(options); }
 
 void Agent::stop_listening() {
   if (const auto listener = impl_->listening()) listener->close();

@@ -80,11 +80,15 @@ struct AgentOptions {
   /// host memory. Takes up to 1 GiB of a device for the life of the process. See "What has run" in docs/cuda.md. A
   /// group's workers are also told by TENDRIL_CUDA_IPC=1.
   bool cuda_ipc = false;
-  /// What this agent and its peers prove to each other over TCP. Without one it is this user's on this host
+  /// The pre-shared key of TLS, which protects all TCP connections. Without one it is this user's on this host
   /// (SharedKey::of_this_user), and routable addresses are refused.
   SharedKey key = {};
-  /// In place of a key: connections over TCP are then made with mutual TLS.
+  /// Certificates in place of a key.
   TlsCredentials tls = {};
+  /// false: over TCP, peers that also set this authenticate each other, but messages are sent without encryption and
+  /// without protection against changes. For networks whose every host is trusted (docs/THREAT_MODEL.md). A group's
+  /// workers are also told by TENDRIL_ENCRYPT=0.
+  bool encrypt = true;
 };
 
 /// Of one call.
@@ -135,9 +139,9 @@ class Agent {
     /// An inherited TCP socket that listens already, in place of host and port; duplicated. -1: none.
     int tcp_socket = -1;
   };
-  /// Starts to accept peers. Each connection has 5 s and 4 KiB to introduce itself (hello.h), and over TCP to prove the
-  /// key before (session/proof.h), or its certificate under TLS; one that misbehaves is closed without disturbing
-  /// others, and at most once a minute the error output says so. Where a Unix-domain socket cannot be had (a full or
+  /// Starts to accept peers. Each connection has 5 s to authenticate (over TCP, by TLS) and to introduce itself
+  /// (hello.h); one that misbehaves is closed without disturbing others, and at most once a minute the error output
+  /// says so. Where a Unix-domain socket cannot be had (a full or
   /// read-only file system) and TCP is asked for too, TCP does alone. Throws UsageError (a port in use, a routable
   /// address without a key).
   Endpoint listen(ListenOptions options);

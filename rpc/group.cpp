@@ -38,6 +38,7 @@ class Group::Impl {
       InitOptions completed = options;
       completed.transport = detail::given_transport(options.transport, std::getenv("TENDRIL_TRANSPORT"));
       completed.agent.cuda_ipc = detail::given_cuda_ipc(options.agent.cuda_ipc, std::getenv("TENDRIL_CUDA_IPC"));
+      completed.agent.encrypt = detail::given_encrypt(options.agent.encrypt, std::getenv("TENDRIL_ENCRYPT"));
       try {
         detail::join(member_, settings, completed, launched.advice);
       } catch (...) {

@@ -3,10 +3,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <mutex>
 #include <system_error>
+#include <utility>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/transport/private_file.h"
 #include "tendril/rpc/transport/tls_pem.h"
 
@@ -29,9 +34,7 @@ void read_pem(int file, const std::string& name, std::string& text) {
   text.resize(size);
 }
 
-}  // namespace
-
-TlsCredentials TlsCredentials::from_files(const TlsFiles& files) {
+std::shared_ptr<const detail::TlsContext> read_files(const TlsFiles& files) {
   const std::string certificate_name = detail::certificate_name(files.certificate);
   const std::string key_name = detail::private_key_name(files.private_key);
   const std::string authority_name = detail::authority_name(files.authority);
@@ -48,9 +51,62 @@ TlsCredentials TlsCredentials::from_files(const TlsFiles& files) {
   read_pem(certificate_file.get(), certificate_name, certificate.text);
   read_pem(key_file.get(), key_name, key.text);
   read_pem(authority_file.get(), authority_name, authority.text);
+  return detail::make_tls_context(certificate, key, authority);
+}
+
+/// Differs from an earlier one if a file has been replaced or written to.
+using Version = std::array<std::array<int64_t, 5>, 3>;
+
+Version version_of(const TlsFiles& files) {
+  Version version{};
+  std::size_t at = 0;
+  for (const std::string* file : {&files.certificate, &files.private_key, &files.authority}) {
+    struct stat info {};
+    if (::stat(file->c_str(), &info) == 0) {
+      version[at] = {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino), info.st_size,
+                     info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
+    }
+    ++at;
+  }
+  return version;
+}
+
+}  // namespace
+
+class TlsCredentials::Files {
+ public:
+  explicit Files(TlsFiles names)
+      : names_(std::move(names)), version_(version_of(names_)), context_(read_files(names_)) {}
+
+  std::shared_ptr<const detail::TlsContext> context() {
+    const Version now = version_of(names_);
+    const std::lock_guard lock(mutex_);
+    if (now == version_) return context_;
+    version_ = now;  // also if they are wrong: they are logged once
+    try {
+      context_ = read_files(names_);
+    } catch (const UsageError& e) {
+      detail::log(detail::LogLevel::warn, "",
+                  std::string("rpc: changed TLS files are not used, the previous ones are: ") + e.what());
+    }
+    return context_;
+  }
+
+ private:
+  const TlsFiles names_;
+  detail::Mutex mutex_;
+  Version version_;
+  std::shared_ptr<const detail::TlsContext> context_;
+};
+
+TlsCredentials TlsCredentials::from_files(const TlsFiles& files) {
   TlsCredentials credentials;
-  credentials.context_ = detail::make_tls_context(certificate, key, authority);
+  credentials.files_ = std::make_shared<Files>(files);
   return credentials;
+}
+
+std::shared_ptr<const detail::TlsContext> TlsCredentials::context() const {
+  return files_ ? files_->context() : nullptr;
 }
 
 }  // namespace tendril::rpc

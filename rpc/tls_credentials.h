@@ -23,21 +23,23 @@ struct TlsFiles {
   bool empty() const noexcept { return certificate.empty() && private_key.empty() && authority.empty(); }
 };
 
-/// What a worker has in place of a SharedKey where connections over TCP are to be encrypted: mutual TLS 1.3. Whoever
-/// has a certificate of the authority belongs to the group, whatever name is in it (docs/THREAT_MODEL.md). Copies share
-/// what was read from the files, once; safe to use from any thread.
+/// Certificates for mutual TLS over TCP, which a group may use in place of a SharedKey. A worker's certificate must
+/// contain the worker's name (docs/deploy.md). Copies share the content of the files. Thread-safe.
 class TlsCredentials {
  public:
   TlsCredentials() = default;  ///< none
   /// Throws UsageError, naming the file, for one that cannot be read or is not what it should be, and for a certificate
-  /// that the authority has not signed, that has expired, or that does not belong to the key.
+  /// that the authority has not signed, that has expired, or that does not belong to the key. The files are read again
+  /// after they have changed, for each new connection; while they are wrong, the previous content is used.
   static TlsCredentials from_files(const TlsFiles& files);
 
-  explicit operator bool() const noexcept { return context_ != nullptr; }   ///< whether there are any
-  const detail::TlsContext& context() const noexcept { return *context_; }  ///< for the library's own parts
+  explicit operator bool() const noexcept { return files_ != nullptr; }  ///< whether there are any
+  /// For the library's own parts.
+  std::shared_ptr<const detail::TlsContext> context() const;
 
  private:
-  std::shared_ptr<const detail::TlsContext> context_;
+  class Files;
+  std::shared_ptr<Files> files_;
 };
 
 }  // namespace tendril::rpc

@@ -13,7 +13,7 @@ build fuzz
 # parser NAME: prints the sources that a fuzzer tests.
 parser() {
   case $1 in
-    hello | proof) echo rpc/wire rpc/session ;;
+    hello) echo rpc/wire ;;
     rendezvous) echo rpc/launch rpc/wire ;;
     frame | parts | metadata | archive | control) echo rpc/wire ;;
     safetensors | index | npy | npz | pickle | pytorch) echo tensor/files ;;

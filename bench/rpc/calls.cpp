@@ -163,4 +163,5 @@ int main(int argc, char** argv) {
   if (options.only != "compared") std::printf("Round trips in microseconds, medians unless stated\n");
   row(bench::Transport::unix_socket, options);
   row(bench::Transport::tcp, options);
+  row(bench::Transport::tls, options);
 }

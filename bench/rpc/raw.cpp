@@ -180,7 +180,9 @@ void serve(int fd, const RawPingPong& game) {
 
 }  // namespace
 
-const char* name_of(Transport transport) { return transport == Transport::unix_socket ? "unix" : "tcp"; }
+const char* name_of(Transport transport) {
+  return transport == Transport::unix_socket ? "unix" : transport == Transport::tcp ? "tcp" : "tls";
+}
 
 const char* name_of(Waiting waiting) {
   switch (waiting) {

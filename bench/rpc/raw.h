@@ -7,7 +7,8 @@
 /// code.
 namespace tendril::bench {
 
-enum class Transport { unix_socket, tcp };
+/// `tls`: agents use TLS, raw ping-pongs plain TCP. `tcp`: agents do not encrypt.
+enum class Transport { unix_socket, tcp, tls };
 enum class Waiting { blocking, epoll, spinning };
 enum class Buffers { warm, fresh };  ///< received into memory used before, or mapped anew for every message
 

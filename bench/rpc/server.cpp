@@ -15,7 +15,8 @@ namespace tendril::bench {
 
 namespace {
 
-rpc::AgentOptions agent_options(int rank, rpc::AgentOptions options) {
+rpc::AgentOptions agent_options(int rank, Transport transport, rpc::AgentOptions options) {
+  options.encrypt = transport == Transport::tls;
   options.name = std::string(rank == 0 ? "client" : "server");
   options.rank = rank;
   return options;
@@ -25,7 +26,7 @@ void serve(Transport transport, int ready, int life, const std::function<void(rp
            const rpc::AgentOptions& options) {
   rpc::Agent agent(options, rpc::served_functions());
   prepare(agent);
-  const bool tcp = transport == Transport::tcp;
+  const bool tcp = transport != Transport::unix_socket;
   const std::string where = agent.listen({.unix_socket = !tcp, .tcp = tcp}).to_string();
   if (write(ready, where.data(), where.size()) < 0) std::abort();
   char byte;
@@ -44,7 +45,7 @@ Server::Server(Transport transport, int client_cpu, int server_cpu, const std::f
   if (child_ == 0) {
     close(life[1]);
     pin_to(server_cpu);
-    serve(transport, ready[1], life[0], prepare, agent_options(1, options));
+    serve(transport, ready[1], life[0], prepare, agent_options(1, transport, options));
     _exit(0);
   }
   close(life[0]);
@@ -54,7 +55,7 @@ Server::Server(Transport transport, int client_cpu, int server_cpu, const std::f
   if (read(ready[0], text.data(), text.size() - 1) <= 0) std::abort();
   close(ready[0]);
   pin_to(client_cpu);
-  agent_ = std::make_unique<rpc::Agent>(agent_options(0, options), rpc::served_functions());
+  agent_ = std::make_unique<rpc::Agent>(agent_options(0, transport, options), rpc::served_functions());
   prepare(*agent_);
   agent_->connect({std::string("server"), 1}, rpc::Agent::Endpoint::parse(text.data()),
                   rpc::Clock::now() + std::chrono::seconds(30));

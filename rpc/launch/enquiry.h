@@ -14,7 +14,7 @@ namespace tendril::rpc::detail {
 struct Enquirer {
   WorkerInfo self;
   int world_size = 0;
-  SharedKey key;            ///< proven to rank 0, and by it
+  SharedKey key;            ///< rank 0 has the same; none: this user's
   TlsCredentials tls = {};  ///< in place of the key
 };
 
@@ -27,10 +27,10 @@ struct Found {
 };
 
 /// Asks rank 0, which listens there, whether this worker may join: again until it listens, or until the group that is
-/// there already has gone. Throws TimeoutError (by the deadline), ProofError (rank 0 has another key, or a certificate
-/// of another authority), and, where
-/// rank 0 refuses this worker, what it says: UsageError, or what its group has failed with. A wait of more than 5 s
-/// says on the error output what for. `timeout` is what that was at the start. Blocks.
+/// there already has gone. Throws TimeoutError (by the deadline), AuthenticationError (rank 0 has another key, or a
+/// certificate of another authority), and, where rank 0 refuses this worker, what it says: UsageError, or what its
+/// group has failed with. A wait of more than 5 s says on the error output what for. `timeout` is what that was at the
+/// start. Blocks.
 Found find_group(const boost::asio::ip::tcp::endpoint& address, const Enquirer& enquirer, Clock::time_point deadline,
                  std::chrono::milliseconds timeout);
 

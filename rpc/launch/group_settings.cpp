@@ -65,11 +65,22 @@ Transport given_transport(Transport option, const char* variable) {
   return Transport::unix_socket;
 }
 
+namespace {
+/// The value of a variable that must be 0 or 1; nothing if it is not set.
+std::optional<bool> flag(const char* name, const char* value) {
+  const std::string said = value == nullptr ? "" : value;
+  TENDRIL_CHECK_AS(UsageError, said.empty() || said == "0" || said == "1", name, " must be 0 or 1, got '", said, "'");
+  if (said.empty()) return std::nullopt;
+  return said == "1";
+}
+}  // namespace
+
 bool given_cuda_ipc(bool option, const char* variable) {
-  const std::string said = variable == nullptr ? "" : variable;
-  TENDRIL_CHECK_AS(UsageError, said.empty() || said == "0" || said == "1", "TENDRIL_CUDA_IPC must be 0 or 1, got '",
-                   said, "'");
-  return option || said == "1";
+  return option || flag("TENDRIL_CUDA_IPC", variable).value_or(false);
+}
+
+bool given_encrypt(bool option, const char* variable) {
+  return option && flag("TENDRIL_ENCRYPT", variable).value_or(true);
 }
 
 }  // namespace tendril::rpc::detail

@@ -24,5 +24,7 @@ GroupSettings group_settings(const std::string& name, const InitOptions& options
 Transport given_transport(Transport option, const char* variable);
 /// Likewise, whether tensors may go as handles of device memory: "1" or "0". Throws UsageError.
 bool given_cuda_ipc(bool option, const char* variable);
+/// Likewise, whether messages over TCP are encrypted.
+bool given_encrypt(bool option, const char* variable);
 
 }  // namespace tendril::rpc::detail

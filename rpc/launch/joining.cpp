@@ -120,7 +120,7 @@ class Joining {
   void find_rendezvous() {
     const Enquirer enquirer{.self = settings_.self,
                             .world_size = settings_.world_size,
-                            .key = given_ ? given_.key : SharedKey::of_this_user(),
+                            .key = given_.key,
                             .tls = given_.tls};
     const boost::asio::ip::tcp::endpoint address(point_.address, settings_.master_port);
     const Found found = find_group(address, enquirer, deadline_, options_.init_timeout);

@@ -93,10 +93,10 @@ const isFault = e => e.kind === 'fault', isError = e => e.kind === 'error' || e.
 const escaped = text => String(text).replace(/[&<>"']/g, c => '&#' + c.charCodeAt(0) + ';');
 const milliseconds = ns => (ns / 1e6).toFixed(3) + ' ms';
 const looks = {request: 'call', gradient: 'call', reply: 'reply', answer: 'reply', error: 'bad', throw: 'bad', fault: 'fault',
-  ping: 'quiet', pong: 'quiet', acknowledge: 'quiet', credit: 'quiet', log: 'quiet', handshake: 'hand', connection: 'hand',
+  ping: 'quiet', pong: 'quiet', acknowledge: 'quiet', credit: 'quiet', log: 'quiet', hello: 'hand', connection: 'hand',
   group: 'group', control: 'group', mark: 'group'};
 const look = e => Object.hasOwn(looks, e.kind) ? looks[e.kind] : 'other';
-const label = e => !isMessage(e) || e.kind === 'request' || e.kind === 'handshake' ? e.text || e.kind : e.kind + (e.text ? ' ' + e.text : '');
+const label = e => !isMessage(e) || e.kind === 'request' || e.kind === 'hello' ? e.text || e.kind : e.kind + (e.text ? ' ' + e.text : '');
 
 // ---- the filter
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "tendril/rpc/launch/rendezvous_message.h"
-#include "tendril/rpc/session/proof.h"
 #include "tendril/rpc/wire/error_message.h"
 #include "tendril/rpc/wire/hello.h"
 #include "tendril/rpc/wire/wire_layout.h"
@@ -91,12 +90,8 @@ std::string text_of_frame(MessageKind kind, Bytes payload) {
   return "";
 }
 
-std::string text_of_handshake(std::string_view bytes, bool tagged) {
-  if (is_proof(raw_bytes(bytes))) {
-    if (const auto text = proof_refusal(raw_bytes(bytes))) return "refusal: " + *text;
-    return static_cast<ProofKind>(bytes[9]) == ProofKind::challenge ? "challenge" : "answer to the challenge";
-  }
-  const Hello hello = decode_hello(raw_bytes(bytes.substr(0, bytes.size() - (tagged ? kTagBytes : 0))));
+std::string text_of_hello(std::string_view bytes) {
+  const Hello hello = decode_hello(raw_bytes(bytes));
   std::string text = (hello.enquiry ? "enquiry of " : "hello of ") + hello.worker.name;
   if (!hello.refusal.empty()) text += ", refuses: " + hello.refusal;
   return text;
@@ -157,10 +152,8 @@ void SentMessages::recognize_prefix(uint64_t begin) {
   }
   now_ = {.message = {.number = ++begun_, .bytes = head_.size(), .begin = begin}, .kept = head_};
   try {
-    const std::size_t size = is_proof(raw_bytes(head_))
-                                 ? proof_size(raw_bytes(head_)).value()
-                                 : hello_size(raw_bytes(head_)).value() + (tagged_ ? kTagBytes : 0);
-    now_.message.kind = "handshake";
+    const std::size_t size = hello_size(raw_bytes(head_)).value();
+    now_.message.kind = "hello";
     now_.message.bytes = size;
     left_ = size - head_.size();
     in_body_ = true;
@@ -207,8 +200,8 @@ void SentMessages::body_ended(const Changed& changed) {
   message.message.end = sent_;
   const bool is_whole = message.kept.size() < kMostKept;
   try {
-    if (message.message.kind == "handshake") {
-      message.message.text = text_of_handshake(message.kept, tagged_);
+    if (message.message.kind == "hello") {
+      message.message.text = text_of_hello(message.kept);
     } else if (is_whole && (message.message.kind == "error" || message.message.kind == "group")) {
       const auto kept = raw_bytes(message.kept).subspan(std::min<std::size_t>(message.metadata, message.kept.size()));
       message.message.text = text_of_frame(message.message.kind == "error" ? MessageKind::error : MessageKind::group,

@@ -12,12 +12,12 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc::detail {
 
-/// A message that one end of a connection sends: a frame, or a message of the handshake before the first frame.
+/// A message that one end of a connection sends: a frame, or the hello before the first frame.
 struct SentMessage {
   uint64_t number = 0;  ///< counts the messages of this direction: 1, 2, 3, ...
-  /// "request", "reply" and so on; "handshake"; "bytes" if the bytes are not recognized, or until they are.
+  /// "request", "reply" and so on; "hello"; "bytes" if the bytes are not recognized, or until they are.
   std::string kind = "bytes";
-  std::string text;  ///< contents of an error, a group message or a message of the handshake
+  std::string text;  ///< contents of an error, a group message or a hello
   uint64_t call_id = 0, function = 0;
   uint64_t bytes = 0;           ///< sent so far; once the header is complete, in total
   uint64_t begin = 0, end = 0;  ///< offsets in the stream; `end` is 0 until it is known
@@ -28,9 +28,6 @@ struct SentMessage {
 /// simulation without changing it. Not thread-safe.
 class SentMessages {
  public:
-  /// `tagged`: the hello is followed by its tag, as over TCP.
-  explicit SentMessages(bool tagged) : tagged_(tagged) {}
-
   using Changed = std::function<void(const SentMessage&)>;
   /// Calls `changed` for each message that begins in these bytes or about which they reveal more.
   void add(std::string_view bytes, const Changed& changed);
@@ -47,7 +44,6 @@ class SentMessages {
   void body_ended(const Changed& changed);
   void raw() noexcept { raw_ = true; }
 
-  const bool tagged_;
   bool raw_ = false;
   uint64_t sent_ = 0, begun_ = 0;
   std::string head_;  // the first bytes of a message, until they are recognized

@@ -5,9 +5,7 @@
 #include <algorithm>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/session/dial.h"
 #include "tendril/rpc/session/flow_control.h"
-#include "tendril/rpc/session/listener.h"
 #include "tendril/rpc/session/transfer.h"
 #include "tendril/rpc/threads/thread.h"
 
@@ -104,25 +102,6 @@ DeviceReport Agent::Impl::devices_for(const std::string& peer) const {
   return {.cuda_devices = count,
           .map = found == options.device_maps.end() ? DeviceMap() : found->second,
           .cuda_ipc = options.cuda_ipc && count > 0};
-}
-
-std::shared_ptr<detail::Listener> Agent::Impl::listen(const Agent::ListenOptions& how) {
-  auto opened = detail::Listener::open(shared_from_this(), how);
-  {
-    const std::lock_guard lock(mutex_);
-    if (!accepting_ && !shut_down_) accepting_ = opened;
-  }
-  if (listening() != opened) {
-    opened->close();
-    throw UsageError("Agent::listen: this agent listens already, or has been shut down");
-  }
-  opened->start();
-  return opened;
-}
-
-std::shared_ptr<detail::Listener> Agent::Impl::listening() const {
-  const std::lock_guard lock(mutex_);
-  return accepting_ && accepting_->is_open() ? accepting_ : nullptr;
 }
 
 bool Agent::Impl::is_shut_down() const {

@@ -10,6 +10,7 @@
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call/counters.h"
 #include "tendril/rpc/future.h"
+#include "tendril/rpc/session/agent_admission.h"
 #include "tendril/rpc/session/session.h"
 #include "tendril/rpc/threads/loop.h"
 #include "tendril/rpc/threads/mutex.h"
@@ -19,7 +20,7 @@
 namespace tendril::rpc {
 
 namespace detail {
-class Dial;
+class Connector;
 class GroupEvents;
 class Listener;
 struct Ending;
@@ -61,18 +62,24 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<detail::GroupEvents> group_events() const;
   void members_known();
   bool expects_members() const;
-  std::shared_ptr<detail::Listener> listen(const Agent::ListenOptions& how);
+  Agent::Endpoint listen(const Agent::ListenOptions& how);
   std::shared_ptr<detail::Listener> listening() const;  ///< null: it does not, or not any more
+  std::optional<Agent::Endpoint> endpoint() const;      ///< where it listens
+  /// The TLS context for TCP connections; null in a simulation. Throws UsageError if there is no key.
+  std::shared_ptr<const detail::TlsContext> security();
+  /// Throws UsageError for a routable address if the agent was given neither a key nor certificates. The error explains
+  /// how to make a key.
+  void check_reachable(const std::string& what, const std::string& host, bool loopback) const;
   /// Sees to another connection for a session whose own was lost. The leader's.
   void reconnect(std::shared_ptr<detail::Session> session);
   /// For a peer that reports that it has lost this worker, while the session is still open here: replaces the
   /// connection, so that this worker learns whether the session has ended.
   void check_connection(WorkerId peer);
   /// Starts it, and cancels it when this agent shuts down. The leader's.
-  void start_dial(const std::shared_ptr<detail::Dial>& dial);
+  void start(const std::shared_ptr<detail::Connector>& connector);
   /// The one that connects for this session, if there is one. The leader's.
-  std::shared_ptr<detail::Dial> dial_of(const detail::Session& session) const;
-  void cancel_dials();  ///< The leader's.
+  std::shared_ptr<detail::Connector> connector_of(const detail::Session& session) const;
+  void cancel_connectors();  ///< The leader's.
   bool is_shut_down() const;
   DeviceReport devices_for(const std::string& peer) const;
   /// Each peer's share of AgentOptions::receive_limit.
@@ -128,8 +135,8 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   friend class Agent;
   void sweep();
   bool somebody_connects() const;
-  void dial_later();
-  void note_dial(const std::shared_ptr<detail::Dial>& dial);
+  void connect_later();
+  void note(const std::shared_ptr<detail::Connector>& connector);
   Clock::time_point give_memory_back(Clock::time_point now);
   void end_threads(Clock::time_point deadline);
   bool tell_closing(Clock::time_point deadline);
@@ -141,6 +148,8 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   bool expects_members_ = false;
   std::shared_ptr<detail::GroupEvents> group_events_;
   std::shared_ptr<detail::Listener> accepting_;
+  Agent::Endpoint endpoint_;                               // of accepting_
+  std::shared_ptr<const detail::TlsContext> key_context_;  // null: not needed yet
   std::vector<std::shared_ptr<detail::Session>> sessions_;    // by rank; null: not connected
   std::vector<const detail::Session*> ending_;                // by rank: whose end is being told
   std::vector<EndedSessions> ended_;                          // by rank: of the last incarnation
@@ -153,9 +162,10 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   uint64_t load_seen_ = 0;  // the leader's: at the last look
   std::atomic<Clock::rep> armed_{Clock::time_point::max().time_since_epoch().count()};
   detail::Timer timer_;                             // the leader's
-  std::vector<std::weak_ptr<detail::Dial>> dials_;  // the leader's
+  detail::AgentAdmission admission_{*this};
+  std::vector<std::weak_ptr<detail::Connector>> connectors_;  // the leader's
   // The leader's: for sessions that have had no connection yet, to be started soon; and how often that was put off.
-  std::vector<std::shared_ptr<detail::Dial>> first_dials_;
+  std::vector<std::shared_ptr<detail::Connector>> first_connectors_;
   int looks_ = 0;
 };
 

@@ -6,9 +6,8 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/connect/listener.h"
 #include "tendril/rpc/session/agent_impl.h"
-#include "tendril/rpc/session/dial.h"
-#include "tendril/rpc/session/listener.h"
 #include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/thread.h"
 #include "tendril/rpc/threads/thread_state.h"
@@ -65,7 +64,7 @@ void Agent::Impl::shutdown(Clock::time_point deadline) {
   for (const auto& one : waiting) one->try_set_error(cancelled);
   loop->post_io([this, keep = shared_from_this()] {
     timer_.cancel();
-    cancel_dials();
+    cancel_connectors();
   });
   end_threads(deadline);
 }

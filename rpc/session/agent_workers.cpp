@@ -4,7 +4,7 @@
 #include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/group_events.h"
-#include "tendril/rpc/session/handshake.h"
+#include "tendril/rpc/session/introduction.h"
 #include "tendril/rpc/transport/socket_link.h"
 
 namespace tendril::rpc {

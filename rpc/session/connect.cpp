@@ -4,8 +4,7 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/session/agent_impl.h"
-#include "tendril/rpc/session/dial.h"
-#include "tendril/rpc/session/handshake.h"
+#include "tendril/rpc/session/connector.h"
 #include "tendril/rpc/transport/sockets.h"
 
 namespace tendril::rpc::detail {
@@ -19,20 +18,20 @@ void connect(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& 
   Agent::Endpoint resolved = endpoint;  // here, where it may block
   if (endpoint.tcp_port != 0) {
     const auto address = address_of(endpoint.tcp_host, what);
-    check_reachable(agent, what, endpoint.tcp_host, address.is_loopback());
+    agent.check_reachable(what, endpoint.tcp_host, address.is_loopback());
     resolved.tcp_host = address.to_string();
   }
   const Ref<FutureState<void>> done(new FutureState<void>(agent.loop.get()));
-  const auto dial = std::make_shared<Dial>(agent.shared_from_this(), peer, resolved, deadline,
-                                           [done](const std::exception_ptr& error) {
-                                             if (error) {
-                                               done->try_set_error(error);
-                                             } else {
-                                               done->try_set_value();
-                                             }
-                                           });
-  agent.loop->post_io([self = agent.shared_from_this(), dial] { self->start_dial(dial); });
-  // The dial ends by the deadline itself, unless this worker is shut down meanwhile.
+  const auto connector = std::make_shared<Connector>(agent.shared_from_this(), peer, resolved, deadline,
+                                                     [done](const std::exception_ptr& error) {
+                                                       if (error) {
+                                                         done->try_set_error(error);
+                                                       } else {
+                                                         done->try_set_value();
+                                                       }
+                                                     });
+  agent.loop->post_io([self = agent.shared_from_this(), connector] { self->start(connector); });
+  // It ends by the deadline itself, unless this worker is shut down meanwhile.
   while (!done->wait_until(Clock::now() + std::chrono::milliseconds(200))) {
     if (agent.is_shut_down()) throw UsageError(what + ": worker '" + agent.self.name + "' has been shut down");
   }

@@ -57,7 +57,7 @@ void Recorder::connection(const Connection& connection, int end, const char* kin
 }
 
 Recorder::Direction& Recorder::direction(const Connection& connection, int end) {
-  return directions_.try_emplace({connection.number, end}, connection.tcp).first->second;
+  return directions_[{connection.number, end}];
 }
 
 /// Sets the event's text. It names the function of a request, or of the request that a message answers or cancels.

@@ -51,7 +51,6 @@ class Recorder {
   };
   /// One direction of a connection.
   struct Direction {
-    explicit Direction(bool tagged) : messages(tagged) {}
     SentMessages messages;
     uint64_t received = 0;  // bytes
     std::vector<OnTheWay> on_the_way;

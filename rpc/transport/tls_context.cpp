@@ -1,11 +1,14 @@
-// The half of TLS credentials that is Asio's and OpenSSL's: tls_credentials.cpp reads the files.
+// The part of TLS that Asio and OpenSSL do: tls_credentials.cpp reads the files.
 #include "tendril/rpc/transport/tls_context.h"
 
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 
 #include <boost/asio/buffer.hpp>
+#include <cstring>
 #include <utility>
 
 #include "tendril/rpc/error.h"
@@ -41,7 +44,91 @@ void verify_own(SSL_CTX* context, const PemText& certificate, const PemText& aut
   }
 }
 
+/// The cipher suite of connections with a pre-shared key. Its hash is that of the key's derivation, as TLS demands.
+constexpr unsigned char kKeyCipher[] = {0x13, 0x01};
+constexpr const char* kKeyCipherName = "TLS_AES_128_GCM_SHA256";
+/// The identity of the pre-shared key. It says nothing about the group.
+constexpr char kKeyIdentity[] = "tendril 1";
+constexpr std::size_t kKeyIdentityBytes = sizeof kKeyIdentity - 1;
+/// OpenSSL takes a pre-shared key for a session to resume, which it allows within one context only.
+constexpr unsigned char kSessionContext[] = "tendril";
+
 }  // namespace
+
+TlsContext::TlsContext() {
+  SSL_CTX* const native = context.native_handle();
+  context.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert);
+  constexpr std::size_t kReadAhead = 64 * 1024;     // four records: fewer system calls for tensors
+  constexpr long kMaxCertificateBytes = 16 * 1024;  // of a peer's chain
+  const bool set = SSL_CTX_set_min_proto_version(native, TLS1_3_VERSION) == 1 &&
+                   SSL_CTX_set_num_tickets(native, 0) == 1;  // a connection is never resumed; a session is, above it
+  TENDRIL_CHECK_AS(RpcError, set, "OpenSSL has no TLS 1.3");
+  SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_max_cert_list(native, kMaxCertificateBytes);
+  SSL_CTX_set_mode(native, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                               SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
+  SSL_CTX_set_default_read_buffer_len(native, kReadAhead);  // for TlsStream::read_ahead
+}
+
+struct TlsContext::Callbacks {
+  /// Where an SSL_CTX keeps its TlsContext. (Asio uses the index of SSL_CTX_set_app_data.)
+  static int index() {
+    static const int index = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+    return index;
+  }
+
+  /// Makes the session that stands for the pre-shared key, or returns null.
+  static SSL_SESSION* session(SSL* ssl) {
+    const auto& self = *static_cast<const TlsContext*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), index()));
+    const SSL_CIPHER* const cipher = SSL_CIPHER_find(ssl, kKeyCipher);
+    std::unique_ptr<SSL_SESSION, void (*)(SSL_SESSION*)> made(SSL_SESSION_new(), &SSL_SESSION_free);
+    const bool set = made && cipher != nullptr &&
+                     SSL_SESSION_set1_master_key(made.get(), self.key_.data(), self.key_.size()) == 1 &&
+                     SSL_SESSION_set_cipher(made.get(), cipher) == 1 &&
+                     SSL_SESSION_set_protocol_version(made.get(), TLS1_3_VERSION) == 1 &&
+                     SSL_SESSION_set1_id_context(made.get(), kSessionContext, sizeof kSessionContext) == 1;
+    return set ? made.release() : nullptr;
+  }
+  /// The client offers the key.
+  static int offer(SSL* ssl, const EVP_MD* hash, const unsigned char** identity, std::size_t* identity_bytes,
+                   SSL_SESSION** made) {
+    *made = nullptr;
+    if (hash != nullptr && EVP_MD_get_type(hash) != NID_sha256) return 1;
+    *made = session(ssl);
+    *identity = reinterpret_cast<const unsigned char*>(kKeyIdentity);
+    *identity_bytes = kKeyIdentityBytes;
+    return *made != nullptr ? 1 : 0;
+  }
+  /// The server looks up the key that a client offers.
+  static int find(SSL* ssl, const unsigned char* identity, std::size_t identity_bytes, SSL_SESSION** made) {
+    const bool known =
+        identity_bytes == kKeyIdentityBytes && std::memcmp(identity, kKeyIdentity, kKeyIdentityBytes) == 0;
+    *made = known ? session(ssl) : nullptr;
+    return !known || *made != nullptr ? 1 : 0;
+  }
+};
+
+TlsContext::TlsContext(const SharedKey& key) : TlsContext() {
+  TENDRIL_CHECK_AS(UsageError, key, "TLS with a pre-shared key needs a key");
+  has_key_ = true;
+  key_origin_ = key.origin();
+  SSL_CTX* const native = context.native_handle();
+  constexpr char kLabel[] = "tendril tls psk 1";  // no other use of the key begins so
+  unsigned int bytes = 0;
+  const bool derived =
+      HMAC(EVP_sha256(), key.bytes().data(), static_cast<int>(key.bytes().size()),
+           reinterpret_cast<const unsigned char*>(kLabel), sizeof kLabel - 1, key_.data(), &bytes) != nullptr &&
+      bytes == key_.size();
+  TENDRIL_CHECK_AS(RpcError,
+                   derived && SSL_CTX_set_ciphersuites(native, kKeyCipherName) == 1 &&
+                       SSL_CTX_set_session_id_context(native, kSessionContext, sizeof kSessionContext) == 1,
+                   "OpenSSL has no HMAC-SHA256 or no ", kKeyCipherName);
+  TENDRIL_CHECK_AS(RpcError, SSL_CTX_set_ex_data(native, Callbacks::index(), this) == 1, "OpenSSL has no memory");
+  SSL_CTX_set_psk_use_session_callback(native, &Callbacks::offer);
+  SSL_CTX_set_psk_find_session_callback(native, &Callbacks::find);
+}
+
+TlsContext::~TlsContext() { OPENSSL_cleanse(key_.data(), key_.size()); }
 
 PemText::PemText(std::string path) : file(std::move(path)) {}
 PemText::~PemText() { OPENSSL_cleanse(text.data(), text.size()); }
@@ -66,18 +153,6 @@ std::shared_ptr<const TlsContext> make_tls_context(const PemText& certificate, c
   check_read(error, authority_name(authority.file), "certificate");
   TENDRIL_CHECK_AS(UsageError, SSL_CTX_check_private_key(native) == 1, private_key_name(key.file),
                    " does not belong to ", certificate_name(certificate.file));
-  context.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert);
-  constexpr std::size_t kReadAhead = 64 * 1024;     // four records: fewer system calls for tensors
-  constexpr long kMaxCertificateBytes = 16 * 1024;  // of a peer's chain
-  const bool set = SSL_CTX_set_min_proto_version(native, TLS1_3_VERSION) == 1 &&
-                   SSL_CTX_set_num_tickets(native, 0) == 1;  // a connection is never resumed; a session is, above it
-  TENDRIL_CHECK_AS(RpcError, set, "OpenSSL has no TLS 1.3");
-  SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_max_cert_list(native, kMaxCertificateBytes);
-  SSL_CTX_set_mode(native, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                               SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
-  SSL_CTX_set_read_ahead(native, 1);
-  SSL_CTX_set_default_read_buffer_len(native, kReadAhead);
   verify_own(native, certificate, authority);
   return made;
 }

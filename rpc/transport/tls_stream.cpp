@@ -4,14 +4,13 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <optional>
+#include <utility>
 
-#include "tendril/rpc/error.h"
-#include "tendril/rpc/session/proof.h"
 #include "tendril/rpc/transport/tls_context.h"
 
 namespace tendril::rpc::detail {
@@ -21,7 +20,6 @@ namespace {
 constexpr std::size_t kRecord = 16 * 1024;                 // what one record holds at most
 constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;  // other links get their turn
 constexpr std::size_t kMaxHandshakeBytes = 32 * 1024;      // that a stranger may send: mostly his certificates
-constexpr char kFirstOfHandshake = 0x16, kFirstOfAlert = 0x15, kFirstOfProof = 'T';
 
 /// Why OpenSSL's last call on this thread has failed, in its words.
 std::string reason_text() {
@@ -53,23 +51,20 @@ bool certificate_was_refused() {
 }
 
 constexpr const char* kRefusedThere = "the other side refused this worker's certificate: ";
+constexpr const char* kKeyAndCertificates = ": give all workers certificates, or none";
 
 }  // namespace
 
 struct TlsStream::Transfer {
   std::unique_ptr<Stream> below;
-  Side side;
   bool established = false, at_end = false;
   int error = 0;
-  std::size_t received = 0;              // during the handshake
-  std::optional<char> plain_first = {};  // of one who does not speak TLS
+  std::size_t received = 0;  // during the handshake
 
   static int read(BIO* bio, char* to, int size) {
     auto& self = *static_cast<Transfer*>(BIO_get_data(bio));
     BIO_clear_retry_flags(bio);
-    ssize_t n = self.received > 0 ? 1 : self.look_at_first_byte();
-    if (self.plain_first) return -1;
-    if (n > 0) n = self.receive(to, static_cast<std::size_t>(size));
+    const ssize_t n = self.receive(to, static_cast<std::size_t>(size));
     if (n == 0) self.at_end = true;
     if (n < 0) self.note(bio, BIO_FLAGS_READ);
     if (n > 0 && !self.established) {
@@ -109,18 +104,6 @@ struct TlsStream::Transfer {
     return n;
   }
 
-  /// Before OpenSSL sees it, which would answer with an alert that a worker without TLS does not understand.
-  ssize_t look_at_first_byte() {
-    std::byte byte{};
-    ssize_t n = 0;
-    do n = below->peek(byte);
-    while (n < 0 && errno == EINTR);
-    const auto first = static_cast<char>(byte);
-    const bool tls = first == kFirstOfHandshake || (first == kFirstOfAlert && side == Side::dialler);
-    if (n == 1 && !tls) plain_first = first;
-    return n;
-  }
-
   static BIO_METHOD* method() {
     static BIO_METHOD* const method = [] {
       BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "a connected socket");
@@ -135,12 +118,13 @@ struct TlsStream::Transfer {
   }
 };
 
-TlsStream::TlsStream(const TlsCredentials& credentials, std::unique_ptr<Stream> below, Side side,
+TlsStream::TlsStream(std::shared_ptr<const TlsContext> context, std::unique_ptr<Stream> below, Side side,
                      uint64_t bytes_per_key)
-    : transfer_(std::make_unique<Transfer>(Transfer{.below = std::move(below), .side = side})),
+    : context_(std::move(context)),
+      transfer_(std::make_unique<Transfer>(Transfer{.below = std::move(below)})),
       bytes_per_key_(bytes_per_key),
       // native_handle is not const: OpenSSL counts references there, under locks of its own.
-      ssl_(SSL_new(const_cast<TlsContext&>(credentials.context()).context.native_handle()), &SSL_free) {
+      ssl_(SSL_new(const_cast<TlsContext&>(*context_).context.native_handle()), &SSL_free) {
   BIO* const bio = Transfer::method() != nullptr ? BIO_new(Transfer::method()) : nullptr;
   if (!ssl_ || bio == nullptr) throw std::bad_alloc();
   BIO_set_data(bio, transfer_.get());
@@ -151,8 +135,15 @@ TlsStream::TlsStream(const TlsCredentials& credentials, std::unique_ptr<Stream> 
 
 TlsStream::~TlsStream() = default;
 
-bool TlsStream::other_side_is_plain() const noexcept { return transfer_->plain_first.has_value(); }
+void TlsStream::read_ahead() noexcept { SSL_set_read_ahead(ssl_.get(), 1); }
 std::unique_ptr<Stream> TlsStream::give_back() noexcept { return std::move(transfer_->below); }
+
+bool TlsStream::peer_may_be(const std::string& worker) const {
+  if (context_->has_key()) return true;
+  const std::lock_guard lock(mutex_);
+  const std::unique_ptr<X509, void (*)(X509*)> certificate(SSL_get1_peer_certificate(ssl_.get()), &X509_free);
+  return certificate && X509_check_host(certificate.get(), worker.data(), worker.size(), 0, nullptr) == 1;
+}
 
 ssize_t TlsStream::peek(std::byte& first) noexcept { return transfer_->below->peek(first); }
 bool TlsStream::takes_bytes() noexcept { return transfer_->below->takes_bytes(); }
@@ -166,14 +157,9 @@ TlsStream::Progress TlsStream::handshake() {
   ERR_clear_error();
   const int result = SSL_do_handshake(ssl_.get());
   if (result == 1) {
+    TENDRIL_CHECK_AS(AuthenticationError, !context_->has_key() || SSL_session_reused(ssl_.get()) == 1, key_differs());
     transfer_->established = true;
     return Progress::done;
-  }
-  if (other_side_is_plain()) {
-    TENDRIL_CHECK_AS(ProofError, *transfer_->plain_first != kFirstOfProof,
-                     "the other side proves a shared key and does not speak TLS, as this worker does: give all workers "
-                     "certificates, or none");
-    throw MessageError("the other side speaks neither TLS nor Tendril's protocol");
   }
   switch (SSL_get_error(ssl_.get(), result)) {
     case SSL_ERROR_WANT_READ:
@@ -188,16 +174,36 @@ TlsStream::Progress TlsStream::handshake() {
   }
 }
 
+std::string TlsStream::key_differs() const {
+  return "the other side does not hold this worker's key (" + context_->key_origin() + ")";
+}
+
 void TlsStream::throw_handshake_error() {
   const std::string reason = reason_text();
+  const int code = ERR_GET_REASON(ERR_peek_last_error());
+  if (context_->has_key()) {
+    // RFC 8446 wants decrypt_error, OpenSSL 3.0 sends illegal_parameter.
+    if (code == SSL_R_BINDER_DOES_NOT_VERIFY || code == SSL_R_TLSV1_ALERT_DECRYPT_ERROR ||
+        code == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER)
+      throw AuthenticationError(key_differs());
+    // No key was offered, or none was accepted, so the server would have to show a certificate.
+    const bool certificates = code == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM || code == SSL_R_CERTIFICATE_VERIFY_FAILED;
+    if (certificates) {
+      throw AuthenticationError(std::string("the other side has certificates, and this worker a shared key") +
+                                kKeyAndCertificates);
+    }
+  }
   const long verified = SSL_get_verify_result(ssl_.get());
   if (verified != X509_V_OK) {
-    throw ProofError(std::string("the other side's certificate is refused: ") +
-                     X509_verify_cert_error_string(verified));
+    throw AuthenticationError(std::string("the other side's certificate is refused: ") +
+                              X509_verify_cert_error_string(verified));
   }
-  if (certificate_was_refused()) throw ProofError(kRefusedThere + reason);
-  if (ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
-    throw ProofError("the other side has shown no certificate");
+  if (certificate_was_refused()) throw AuthenticationError(kRefusedThere + reason);
+  if (code == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
+    throw AuthenticationError("the other side has shown no certificate");
+  if (code == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE && !context_->has_key()) {
+    throw AuthenticationError("the other side refused this worker's handshake (" + reason +
+                              "): it may have a shared key in place of certificates" + kKeyAndCertificates);
   }
   throw MessageError("bad TLS handshake: " + reason);
 }

@@ -6,14 +6,23 @@
 #include <string>
 #include <vector>
 
-#include "tendril/rpc/tls_credentials.h"
+#include "tendril/rpc/error.h"
 #include "tendril/rpc/transport/stream.h"
 
 struct ssl_st;
 
 namespace tendril::rpc::detail {
 
-/// Mutual TLS 1.3 over another stream, which it owns.
+class TlsContext;
+
+/// Reports that one side has not proven that it belongs to the group: it does not hold the key, or its certificate is
+/// refused.
+class AuthenticationError : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
+
+/// TLS 1.3 over another stream, which it owns. Both sides authenticate: with certificates, or with a pre-shared key.
 ///
 /// asio::ssl::stream is not used: only one thread at a time may use it, and it moves bytes by composed operations,
 /// whereas a link makes the system calls itself (socket_link.h).
@@ -24,18 +33,23 @@ class TlsStream final : public Stream {
   /// Of each direction, after so many bytes the key is replaced: RFC 8446, 5.5 gives AES-GCM some 380 GB.
   static constexpr uint64_t kBytesPerKey = uint64_t{64} << 30;
 
-  TlsStream(const TlsCredentials& credentials, std::unique_ptr<Stream> below, Side side,
+  TlsStream(std::shared_ptr<const TlsContext> context, std::unique_ptr<Stream> below, Side side,
             uint64_t bytes_per_key = kBytesPerKey);
   ~TlsStream() override;
 
   enum class Progress { done, wait_to_read, wait_to_write, closed };
-  /// Goes on with the handshake. Once it is done the other side's certificate is known to be good; the dialler's own
-  /// may yet be refused, which the first `read` reports. Throws ProofError where a certificate is refused, here or
-  /// there, and where the other side is a worker that does not speak TLS; MessageError where it fails otherwise.
+  /// Continues the handshake. When it is done, the other side has authenticated; with certificates, it may still refuse
+  /// the dialler's, which the first `read` reports. Throws AuthenticationError if either side does not accept the
+  /// other's key or certificate, MessageError if the handshake fails otherwise.
   Progress handshake();
-  /// In the handshake the other side turned out not to speak TLS: what is said to it is said in the clear.
-  bool other_side_is_plain() const noexcept;
-  std::unique_ptr<Stream> give_back() noexcept;  ///< the stream below; this object must not be used afterwards
+  /// Whether the other side may be the worker of this name: with certificates, its certificate must contain the name
+  /// (as a DNS name, or, without any, as its common name). Needs a handshake that is done.
+  bool peer_may_be(const std::string& worker) const;
+  /// From now on reads more than one record from the stream below at a time. Until then, no byte that follows the last
+  /// record read is taken from it.
+  void read_ahead() noexcept;
+  /// The stream below. This object must not be used afterwards.
+  std::unique_ptr<Stream> give_back() noexcept;
 
   /// errno may also be EPROTO (bytes were changed) or EACCES (the other side refused this side's certificate). After a
   /// partial `write`, pass the rest again. After EAGAIN, pass the same bytes again; more bytes may follow them.
@@ -57,10 +71,13 @@ class TlsStream final : public Stream {
  private:
   struct Transfer;  // OpenSSL's BIO over the stream below
 
+  std::string key_differs() const;
+
   [[noreturn]] void throw_handshake_error();
   ssize_t failed_locked(int result) noexcept;
   void renew_key_locked() noexcept;
 
+  const std::shared_ptr<const TlsContext> context_;
   const std::unique_ptr<Transfer> transfer_;
   const uint64_t bytes_per_key_;
 

@@ -25,6 +25,7 @@ enum RecordId : uint16_t {
   kRefusalKind = 12,   // u8; absent: 0
   kCudaIpc = 13,       // nothing; absent: it neither lends device memory nor borrows
   kSession = 14,       // u32 session number, u32 last attempt accepted; absent: 1 and 0
+  kPlain = 15,         // nothing; absent: TLS, if it is a TCP connection
   kFirstFeature = 64   // this and above: Hello::features
 };
 
@@ -127,6 +128,10 @@ void read_record(Hello& hello, uint16_t id, std::span<const std::byte> data) {
       require_size(data.empty(), id);
       hello.enquiry = true;
       break;
+    case kPlain:
+      require_size(data.empty(), id);
+      hello.plain = true;
+      break;
     case kRefusalKind:
       require_size(data.size() == 1, id);
       TENDRIL_CHECK_AS(MessageError, get<uint8_t>(data.data()) <= static_cast<uint8_t>(RefusalKind::ended),
@@ -186,6 +191,7 @@ Bytes encode(const Hello& hello) {
   if (hello.resumption != Resumption{}) put_resumption(out, hello.resumption);
   if (!hello.refusal.empty()) put_record(out, kRefusal, hello.refusal.data(), hello.refusal.size());
   if (hello.enquiry) put_record(out, kEnquiry, nullptr, 0);
+  if (hello.plain) put_record(out, kPlain, nullptr, 0);
   if (hello.refusal_kind != RefusalKind::usage) {
     put<uint8_t>(number, static_cast<uint8_t>(hello.refusal_kind));
     put_record(out, kRefusalKind, number, 1);

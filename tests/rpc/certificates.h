@@ -42,6 +42,7 @@ class Certificates {
       long valid_for_s = 3600;         ///< negative: it has expired so long ago
       const char* password = nullptr;  ///< of the key's file
       const char* extended_use = nullptr;
+      const char* names = nullptr;  ///< of subjectAltName: "DNS:a,DNS:b"
     };
     /// A certificate and its key, in files of that name.
     tendril::rpc::TlsFiles issue(const std::string& name) const { return issue(name, {}); }
@@ -49,6 +50,7 @@ class Certificates {
       const Key key = make_key();
       const Certificate certificate = make(name, key.get(), false, how.valid_for_s);
       if (how.extended_use != nullptr) extend(certificate.get(), NID_ext_key_usage, how.extended_use);
+      if (how.names != nullptr) extend(certificate.get(), NID_subject_alt_name, how.names);
       sign(certificate.get(), certificate_.get());
       folder_.write_certificate(certificate.get(), name);
       folder_.write_key(key.get(), name, how.password);

@@ -3,8 +3,6 @@
 
 Uses nothing but Python's own library. Run it from anywhere; `--check` compares with the files instead of writing them.
 """
-import hashlib
-import hmac
 import os
 import struct
 import sys
@@ -94,35 +92,6 @@ def hello(refusal=b"", devices=b"", features=()):
     return b"TENDRIL\0" + struct.pack("<I", len(body)) + body
 
 
-def proof(kind, body):
-    return b"TENDRILK" + struct.pack("<BBH", 1, kind, len(body)) + body
-
-
-class Transcript:
-    """Of a conversation under one key: what each side says, and the tags that it proves itself with."""
-
-    def __init__(self, key, purpose):
-        self.key, self.purpose, self.hash = key, purpose, b"\0" * 32
-
-    def say(self, role, message):
-        self.hash = hashlib.sha256(self.hash + struct.pack("<BQ", role, len(message)) + message).digest()
-        signed = b"tendril proof 1" + bytes([self.purpose, role]) + self.hash
-        return hmac.new(self.key, signed, hashlib.sha256).digest()
-
-
-def proofs():
-    """Challenge, answer and first hello of a session, under a key of 32 bytes 7 and with nonces of bytes 1 and 2."""
-    dialler, acceptor = 1, 2
-    transcript = Transcript(b"\7" * 32, purpose=1)
-    challenge = proof(1, struct.pack("<B3x", 1) + b"\1" * 32)
-    transcript.say(dialler, challenge)
-    answer = proof(2, b"\2" * 32 + b"\0" * 32)[:-32]
-    answer += transcript.say(acceptor, answer)
-    first = hello(features=[(64, b""), (65, b"abc")])
-    return {"proof_challenge.bin": challenge, "proof_answer.bin": answer,
-            "proof_hello.bin": first + transcript.say(dialler, first), "proof_refusal.bin": proof(3, b"no proof")}
-
-
 def floats(*values):
     return struct.pack("<%df" % len(values), *values)
 
@@ -169,7 +138,6 @@ FILES = {
     "hello.bin": hello(features=[(64, b""), (65, b"abc")]),
     "devices_hello.bin": hello(devices=struct.pack("<B8B", 2, *cuda(0), *cuda(1), *CPU, *cuda(0))),
     "refusal.bin": hello(refusal=b"the name 'obs1' is taken"),
-    **proofs(),
 }
 
 

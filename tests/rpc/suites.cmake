@@ -2,7 +2,7 @@ tendril_suites(DEVICES cuda SUITES gpu lending)
 tendril_suites(LABELS gpu SUITES lending)
 tendril_suites(LABELS gpu alone SUITES gpu)
 tendril_suites(TIMEOUT 180 SUITES
-  group hung_owner joining leaving memory overtaken_cancel shutdown_ends strangers tls_strangers unproven)
+  group hung_owner joining leaving memory overtaken_cancel shutdown_ends strangers tls_strangers key_strangers)
 tendril_suites(TIMEOUT 240 SUITES crossed_dials launch processes several_hosts silence)
 tendril_suites(TIMEOUT 300 SUITES lending lost_connection members thread_cap unread)
 tendril_suites(LABELS smoke SUITES agent archive frame_parts future remote_call rref wire)

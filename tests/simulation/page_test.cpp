@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(every_call_is_on_the_page) {
   BOOST_TEST(std::ranges::count(of_kind(report, "group"), "join", &SimulationEvent::text) == 2);
   BOOST_TEST(of_kind(report, "start").size() == 3U);
   BOOST_TEST(of_kind(report, "return").size() == 3U);
-  BOOST_TEST(of_kind(report, "handshake").size() >= 8U);
+  BOOST_TEST(of_kind(report, "hello").size() >= 4U);
   const std::string page = report.page();
   BOOST_TEST(contains(page, R"({"kind":"request","text":"page::triple","from":0,"to":2,"time":)"));
   BOOST_TEST(contains(page, "<meta name=\"viewport\""));

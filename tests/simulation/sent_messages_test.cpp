@@ -35,7 +35,7 @@ rpc::Message message_of(MessageKind kind, uint64_t call_id, std::size_t payload)
 
 /// The messages that are found in the bytes, sent in pieces of at most `piece` bytes.
 std::map<uint64_t, SentMessage> found_in(std::string_view bytes, std::size_t piece) {
-  SentMessages messages(true);
+  SentMessages messages;
   std::map<uint64_t, SentMessage> found;
   for (; !bytes.empty(); bytes.remove_prefix(std::min(piece, bytes.size())))
     messages.add(bytes.substr(0, piece), [&](const SentMessage& message) { found[message.number] = message; });

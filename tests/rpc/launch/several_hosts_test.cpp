@@ -42,8 +42,8 @@ BOOST_AUTO_TEST_CASE(one_with_another_key_is_told_so_and_named) {
                           std::string(other.path)),
              said);
   BOOST_TEST(contains(said,
-                      "have not joined: rank 2 (of world size 4); refused: a connection from 10.7.0.3: it says: "
-                      "the keys differ"),
+                      "have not joined: rank 2 (of world size 4); refused: a connection from 10.7.0.3: the other side "
+                      "does not hold this worker's key"),
              said);
 }
 

@@ -9,7 +9,6 @@
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/launch/rendezvous.h"
-#include "tendril/rpc/session/proof.h"
 #include "tendril/rpc/wire/hello.h"
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/reserved_port.h"
@@ -48,6 +47,8 @@ std::vector<Bytes> packets() {
   return all;
 }
 
+constexpr std::size_t kRecordHeaderBytes = 5;  // of TLS: fewer are waited for
+
 /// Sends each packet on a connection of its own and waits until rank 0 has read it: it answers or closes, but for the
 /// one that is incomplete.
 void knock(int port) {
@@ -58,7 +59,7 @@ void knock(int port) {
     socket.connect({boost::asio::ip::address_v4::loopback(), static_cast<uint16_t>(port)}, error);
     if (error) throw std::runtime_error("nobody listens: " + error.message());
     boost::asio::write(socket, boost::asio::buffer(packet), error);
-    if (packet.size() < kProofPrefixBytes) continue;
+    if (packet.size() < kRecordHeaderBytes) continue;
     Bytes answer(4096);
     boost::asio::read(socket, boost::asio::buffer(answer), error);  // to its end
   }

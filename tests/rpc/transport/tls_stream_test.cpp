@@ -1,4 +1,4 @@
-// Mutual TLS over a socket pair, without agents.
+// TLS over a socket pair, without agents.
 #include "tendril/rpc/transport/tls_stream.h"
 
 #include <poll.h>
@@ -13,12 +13,15 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tendril/rpc/transport/socket_stream.h"
+#include "tendril/rpc/transport/tls_context.h"
+#include "tendril/rpc/wire/message.h"
 #include "tests/rpc/certificates.h"
 #include "tests/rpc/error_text.h"
 #include "tests/seed.h"
@@ -26,10 +29,13 @@
 BOOST_AUTO_TEST_SUITE(tls_stream)
 
 using rpc_test::Certificates;
+using tendril::rpc::Bytes;
+using tendril::rpc::SharedKey;
 using tendril::rpc::TlsCredentials;
 using tendril::rpc::TlsFiles;
 using tendril::rpc::detail::SocketStream;
 using tendril::rpc::detail::Stream;
+using tendril::rpc::detail::TlsContext;
 using tendril::rpc::detail::TlsStream;
 using tendril::rpc::detail::UniqueFd;
 using tendril::test::contains;
@@ -146,8 +152,8 @@ struct Relay {
   const Certificates folder;
   const Certificates::Authority authority{folder, "authority"};
   const SocketPair near, far;
-  TlsStream a{authority.member("a"), near.stream(0), TlsStream::Side::dialler};
-  TlsStream b{authority.member("b"), far.stream(0), TlsStream::Side::acceptor};
+  TlsStream a{authority.member("a").context(), near.stream(0), TlsStream::Side::dialler};
+  TlsStream b{authority.member("b").context(), far.stream(0), TlsStream::Side::acceptor};
   std::array<char, 8192> passing;
   std::size_t offered = 0;  // to a, which could not take it
 };
@@ -157,8 +163,8 @@ BOOST_AUTO_TEST_CASE(both_directions_at_once_and_many_keys_later_every_byte_is_w
   const Certificates::Authority authority(folder, "authority");
   const SocketPair sockets;
   constexpr uint64_t bytes_per_key = 100'000;
-  TlsStream a(authority.member("a"), sockets.stream(0), TlsStream::Side::dialler, bytes_per_key);
-  TlsStream b(authority.member("b"), sockets.stream(1), TlsStream::Side::acceptor, bytes_per_key);
+  TlsStream a(authority.member("a").context(), sockets.stream(0), TlsStream::Side::dialler, bytes_per_key);
+  TlsStream b(authority.member("b").context(), sockets.stream(1), TlsStream::Side::acceptor, bytes_per_key);
   shake_hands(a, b);
   const std::vector<char> there = numbered_bytes(3'000'000), back = numbered_bytes(2'000'001);
   std::jthread first([&] { write_all(a, sockets.ends[0], there); });
@@ -208,6 +214,80 @@ BOOST_AUTO_TEST_CASE(no_more_arrives_than_was_counted_as_written) {
     BOOST_REQUIRE(arrived.size() <= written);
   }
   BOOST_TEST((arrived == bytes));
+}
+
+/// Calls `handshake` of both sides until one of them throws. Returns what each has thrown.
+std::pair<std::string, std::string> errors_of(TlsStream& a, TlsStream& b) {
+  std::string first, second;
+  for (int i = 0; i < 100 && (first.empty() || second.empty()); ++i) {
+    if (first.empty()) first = text_of_error([&] { a.handshake(); });
+    if (second.empty()) second = text_of_error([&] { b.handshake(); });
+  }
+  return {first, second};
+}
+
+std::shared_ptr<const TlsContext> keyed(const SharedKey& key) { return std::make_shared<const TlsContext>(key); }
+
+BOOST_AUTO_TEST_CASE(shared_key_protects_a_connection) {
+  const SharedKey key = SharedKey::random();
+  const SocketPair sockets;
+  TlsStream a(keyed(key), sockets.stream(0), TlsStream::Side::dialler);
+  TlsStream b(keyed(SharedKey(key.bytes())), sockets.stream(1), TlsStream::Side::acceptor);
+  shake_hands(a, b);
+  BOOST_TEST(a.peer_may_be("any name"));
+  const std::vector<char> there = numbered_bytes(300'000);
+  std::jthread writing([&] { write_all(a, sockets.ends[0], there); });
+  BOOST_TEST((read_all(b, sockets.ends[1], there.size()) == there));
+}
+
+BOOST_AUTO_TEST_CASE(different_keys_are_noticed_on_both_sides) {
+  const Bytes long_key(64, std::byte{7});
+  for (const auto& [mine, theirs] :
+       {std::pair(SharedKey::random("mine"), SharedKey::random("theirs")),
+        std::pair(SharedKey(long_key, "mine"), SharedKey(std::span(long_key).first(63), "theirs"))}) {
+    const SocketPair sockets;
+    TlsStream a(keyed(mine), sockets.stream(0), TlsStream::Side::dialler);
+    TlsStream b(keyed(theirs), sockets.stream(1), TlsStream::Side::acceptor);
+    const auto [first, second] = errors_of(a, b);
+    BOOST_TEST(contains(first, "the other side does not hold this worker's key (mine)"), first);
+    BOOST_TEST(contains(second, "the other side does not hold this worker's key (theirs)"), second);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(key_and_certificates_do_not_fit) {
+  const Certificates folder;
+  const Certificates::Authority authority(folder, "authority");
+  for (const bool dialler_has_key : {true, false}) {
+    const SocketPair sockets;
+    const auto key = keyed(SharedKey::random()), certificates = authority.member("member").context();
+    TlsStream a(dialler_has_key ? key : certificates, sockets.stream(0), TlsStream::Side::dialler);
+    TlsStream b(dialler_has_key ? certificates : key, sockets.stream(1), TlsStream::Side::acceptor);
+    const auto [first, second] = errors_of(a, b);
+    BOOST_TEST(contains(dialler_has_key ? first : second,
+                        "the other side has certificates, and this worker a shared "
+                        "key: give all workers certificates, or none"));
+    BOOST_TEST(!(dialler_has_key ? second : first).empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(empty_key_is_refused) { BOOST_CHECK_THROW(TlsContext{SharedKey()}, tendril::rpc::UsageError); }
+
+BOOST_AUTO_TEST_CASE(stream_below_continues_after_the_last_record) {
+  const SharedKey key = SharedKey::random();
+  const SocketPair sockets;
+  TlsStream a(keyed(key), sockets.stream(0), TlsStream::Side::dialler);
+  TlsStream b(keyed(key), sockets.stream(1), TlsStream::Side::acceptor);
+  shake_hands(a, b);
+  char record[] = "secured", rest[] = "in the clear", got[20] = {};
+  const iovec secured{record, sizeof record}, plain{rest, sizeof rest}, to_record{got, sizeof record};
+  BOOST_TEST(a.write(&secured, 1) == static_cast<ssize_t>(sizeof record));
+  const std::unique_ptr<Stream> below_a = a.give_back();
+  BOOST_TEST(below_a->write(&plain, 1) == static_cast<ssize_t>(sizeof rest));
+  BOOST_TEST(b.read(&to_record, 1) == static_cast<ssize_t>(sizeof record));
+  BOOST_TEST(got == std::string(record));
+  const iovec to_rest{got, sizeof got};
+  BOOST_TEST(b.give_back()->read(&to_rest, 1) == static_cast<ssize_t>(sizeof rest));
+  BOOST_TEST(got == std::string(rest));
 }
 
 BOOST_AUTO_TEST_CASE(files_that_others_would_refuse_are_refused_at_once) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 
 #include "tendril/rpc/threads/reactor.h"
@@ -28,8 +29,8 @@ struct ConnectionFailed : std::system_error {
 class HandshakeStream {
  public:
   /// Completion handler. Its argument is null on success, ConnectionClosed or ConnectionFailed if the connection has
-  /// ended, and ProofError or MessageError if the other side's messages are wrong (tls_stream.h). The handler must
-  /// keep this object alive. It is never called before the function that received it returns, or after `close`.
+  /// ended, and AuthenticationError or MessageError if the other side's messages are wrong (tls_stream.h). The handler
+  /// must keep this object alive. It is never called before the function that received it returns, or after `close`.
   using Done = std::function<void(const std::exception_ptr&)>;
 
   explicit HandshakeStream(Reactor& reactor) : reactor_(reactor) {}
@@ -39,7 +40,6 @@ class HandshakeStream {
 
   /// Throws std::system_error.
   void open(std::unique_ptr<Stream> stream);
-  bool is_secured() const noexcept { return tls_ != nullptr; }  ///< or is being so
   bool is_open() const noexcept { return stream_ != nullptr; }
   void close() noexcept;
   /// Says no more, takes what has come already and closes: a socket closed with bytes unread resets the connection,
@@ -50,12 +50,14 @@ class HandshakeStream {
 
   // The rest needs an open stream.
   void wait_connected(Done done);  ///< for a connection in progress (network.h)
-  void secure(const TlsCredentials& credentials, TlsStream::Side side, Done done);
+  void secure(std::shared_ptr<const TlsContext> context, TlsStream::Side side, Done done);
+  bool peer_may_be(const std::string& worker) const;  ///< TlsStream::peer_may_be; true for a stream without TLS
   /// Exactly so many bytes: what follows them belongs to the link.
   void read(std::span<std::byte> to, Done done);
   /// False: it cannot be said. An empty socket buffer takes what is said here whole.
   bool send(std::span<const std::byte> bytes) noexcept;
-  std::unique_ptr<Stream> release() noexcept;
+  /// The stream, for a link. `plain`: if it was secured, what follows is sent without TLS.
+  std::unique_ptr<Stream> release(bool plain) noexcept;
 
  private:
   class Readiness;

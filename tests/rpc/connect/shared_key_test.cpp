@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "tendril/rpc/connect/key_folder.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/session/key_folder.h"
 #include "tests/rpc/error_text.h"
 
 BOOST_AUTO_TEST_SUITE(shared_key)

@@ -11,8 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "tendril/rpc/connect/key_folder.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/session/key_folder.h"
 #include "tendril/rpc/shared_key.h"
 #include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/transport/private_file.h"

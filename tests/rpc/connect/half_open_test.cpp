@@ -1,5 +1,5 @@
 // Who gives way among connections that have not proven themselves, and what is said of those that were refused.
-#include "tendril/rpc/session/half_open.h"
+#include "tendril/rpc/connect/half_open.h"
 
 #include <boost/test/unit_test.hpp>
 #include <memory>

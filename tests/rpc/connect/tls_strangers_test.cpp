@@ -1,8 +1,5 @@
 // Groups whose TCP connections use TLS: their members, and processes outside the group.
 #include <fcntl.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,13 +12,13 @@
 #include <thread>
 #include <vector>
 
-#include "tendril/rpc/session/proof.h"
 #include "tendril/tensor/raw.h"
 #include "tests/contains.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/certificates.h"
 #include "tests/rpc/messages.h"
 #include "tests/rpc/raw_client.h"
+#include "tests/rpc/raw_tls.h"
 #include "tests/wait_until.h"
 
 BOOST_AUTO_TEST_SUITE(tls_strangers)
@@ -110,39 +107,6 @@ std::string error_of_connecting(Agent& agent, const Agent::Endpoint& endpoint) {
   }
   return "";
 }
-
-/// Somebody who speaks TLS, but not by this library's rules. Blocks, a minute at most.
-class RawTls {
- public:
-  RawTls(int socket, bool dials, const TlsFiles* files, int highest_version = TLS1_3_VERSION)
-      : context_(SSL_CTX_new(TLS_method()), &SSL_CTX_free), ssl_(nullptr, &SSL_free) {
-    SSL_CTX_set_max_proto_version(context_.get(), highest_version);
-    if (files != nullptr) {
-      SSL_CTX_use_certificate_file(context_.get(), files->certificate.c_str(), SSL_FILETYPE_PEM);
-      SSL_CTX_use_PrivateKey_file(context_.get(), files->private_key.c_str(), SSL_FILETYPE_PEM);
-    }
-    const timeval minute{.tv_sec = 60, .tv_usec = 0};
-    ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &minute, sizeof minute);
-    ssl_.reset(SSL_new(context_.get()));
-    SSL_set_fd(ssl_.get(), socket);
-    good_ = (dials ? SSL_connect(ssl_.get()) : SSL_accept(ssl_.get())) == 1;
-  }
-  bool connected() const noexcept { return good_; }
-  SSL* ssl() const noexcept { return ssl_.get(); }
-  /// With what reading ends.
-  std::string why_it_ends() {
-    char byte = 0;
-    while (good_ && SSL_read(ssl_.get(), &byte, 1) > 0) {
-    }
-    const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
-    return reason != nullptr ? reason : "";
-  }
-
- private:
-  std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context_;
-  std::unique_ptr<SSL, void (*)(SSL*)> ssl_;
-  bool good_ = false;
-};
 
 BOOST_AUTO_TEST_CASE(members_exchange_large_tensors) {
   Server server;
@@ -248,34 +212,75 @@ BOOST_AUTO_TEST_CASE(expired_listener_does_not_learn_who_dials) {
   BOOST_TEST((heard == "no connection" || contains(heard, "certificate expired")), heard);
 }
 
-BOOST_AUTO_TEST_CASE(plain_and_tls_workers_refuse_each_other) {
+BOOST_AUTO_TEST_CASE(workers_with_keys_and_with_certificates_refuse_each_other) {
   Server server;
   const ErrorOutput said;
-  Agent plain(options_of("plain", 1, {}), functions());
-  const std::string error = error_of_connecting(plain, server.endpoint);
-  BOOST_TEST(contains(error, "it refused the connection: TLS is spoken here, with certificates in place of a key"),
+  Agent keyed(options_of("keyed", 1, {}), functions());
+  const std::string error = error_of_connecting(keyed, server.endpoint);
+  BOOST_TEST(contains(error,
+                      "the other side has certificates, and this worker a shared key: give all workers "
+                      "certificates, or none"),
              error);
-  BOOST_TEST(
-      said.says("refused a connection from 127.0.0.1: the other side proves a shared key and does not speak TLS"));
+  BOOST_TEST(said.says("refused a connection from 127.0.0.1: the other side refused this worker's certificate"));
   server.check_alive();
 
   Agent listening(options_of("server", 0, {}), functions());
   const Agent::Endpoint endpoint = listening.listen({.unix_socket = false});
-  Agent secured(options_of("secured", 1, server.authority.member("secured")), functions());
-  const std::string other = error_of_connecting(secured, endpoint);
-  BOOST_TEST(contains(other, "the other side proves a shared key and does not speak TLS, as this worker does"), other);
-  BOOST_TEST(said.says("the other side speaks TLS, and this worker proves a shared key"));
+  Agent certified(options_of("certified", 1, server.authority.member("certified")), functions());
+  const std::string other = error_of_connecting(certified, endpoint);
+  BOOST_TEST(contains(other, "it may have a shared key in place of certificates: give all workers certificates"),
+             other);
+  BOOST_TEST(said.says("the other side has certificates, and this worker a shared key"));
   Agent friendly(options_of("friend", 2, {}), functions());
   friendly.connect(listening.self(), endpoint, Clock::now() + 60s);
   BOOST_TEST(rpc_test::text(call(friendly, 0, request(1, "fine")).wait()) == "fine");
 }
 
+BOOST_AUTO_TEST_CASE(certificate_must_contain_the_workers_name) {
+  Server server;
+  const ErrorOutput said;
+  {
+    const TlsCredentials of_another = server.authority.member("another");
+    Agent dialler(options_of("dialler", 1, of_another), functions());
+    BOOST_TEST(contains(error_of_connecting(dialler, server.endpoint),
+                        "the certificate does not contain the name that its worker states, 'dialler'"));
+    BOOST_TEST(said.says("the certificate does not contain the name that its worker states, 'dialler'"));
+  }
+  {
+    Agent impostor(options_of("server", 0, server.authority.member("another")), functions());
+    const Agent::Endpoint endpoint = impostor.listen({.unix_socket = false});
+    Agent dialler(options_of("dialler", 1, server.authority.member("dialler")), functions());
+    BOOST_TEST(contains(error_of_connecting(dialler, endpoint),
+                        "the other side's certificate does not contain the name that it states, 'server'"));
+  }
+  const TlsFiles several = server.authority.issue("several", {.names = "DNS:first,DNS:friend:1"});
+  Agent named(options_of("friend:1", 1, TlsCredentials::from_files(several)), functions());
+  named.connect(server.agent.self(), server.endpoint, Clock::now() + 60s);
+  BOOST_TEST(named.connections().at(0).transport == "tls");
+}
+
+BOOST_AUTO_TEST_CASE(replaced_certificates_are_used_by_the_next_connection) {
+  Server server;
+  const ErrorOutput said;
+  const TlsFiles files = server.authority.issue("friend", {.valid_for_s = 1});
+  Agent renewed(options_of("friend", 1, TlsCredentials::from_files(files)), functions());
+  tendril::test::wait_until("the certificate has expired", [&] {
+    const RawClient peer(server.endpoint);
+    return contains(RawTls(peer.socket(), true, &files).why_it_ends(), "certificate expired");
+  });
+  std::ofstream(files.certificate, std::ios::trunc) << "not a certificate";
+  BOOST_TEST(contains(error_of_connecting(renewed, server.endpoint), "certificate expired"));
+  BOOST_TEST(said.says("changed TLS files are not used, the previous ones are: the certificate"));
+  (void)server.authority.issue("friend");
+  renewed.connect(server.agent.self(), server.endpoint, Clock::now() + 60s);
+  BOOST_TEST(rpc_test::text(call(renewed, 0, request(1, "fine")).wait()) == "fine");
+}
+
 BOOST_AUTO_TEST_CASE(scanners_learn_nothing) {
   Server server;
-  const Bytes challenge = Proof(SharedKey::random(), Proof::Role::dialler).challenge();
   Bytes huge = bytes_of("\x16\x03\x01");
   huge.resize(100'000, std::byte{0x3f});
-  for (const Bytes& said : {bytes_of("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), challenge, huge,
+  for (const Bytes& said : {bytes_of("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), huge,
                             bytes_of("\x16\x03\x01\x02\x01 a client hello of TLS"), Bytes(100'000, std::byte{0xff}),
                             bytes_of("\x15\x03\x03"), encode(raw_hello("x", 1, 3))}) {
     RawClient stranger(server.endpoint);
@@ -311,7 +316,7 @@ BOOST_AUTO_TEST_CASE(silent_connections_are_closed) {
 
 BOOST_AUTO_TEST_CASE(members_messages_are_checked) {
   Server server;
-  const TlsFiles good = server.authority.issue("good");
+  const TlsFiles good = server.authority.issue("x");
   const auto say_hello = [&](SSL* ssl, const Hello& hello) {
     const Bytes bytes = encode(hello);
     return SSL_write(ssl, bytes.data(), static_cast<int>(bytes.size())) == static_cast<int>(bytes.size());

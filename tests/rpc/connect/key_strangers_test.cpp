@@ -1,4 +1,4 @@
-// Connections to an agent's TCP port that do not prove the shared key.
+// Connections to an agent's TCP port, with and without the shared key.
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -11,13 +11,14 @@
 #include <thread>
 #include <vector>
 
-#include "tendril/rpc/session/proof.h"
+#include "tendril/tensor/raw.h"
 #include "tests/contains.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/messages.h"
 #include "tests/rpc/raw_client.h"
+#include "tests/rpc/raw_tls.h"
 
-BOOST_AUTO_TEST_SUITE(unproven)
+BOOST_AUTO_TEST_SUITE(key_strangers)
 
 using namespace rpc_test;
 using tendril::rpc::testing::bytes_of;
@@ -75,32 +76,66 @@ BOOST_AUTO_TEST_CASE(key_holders_call_each_other) {
 BOOST_AUTO_TEST_CASE(scanners_learn_nothing) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = listen_tcp(agent);
-  const Bytes challenge = Proof(group_key(), Proof::Role::dialler).challenge();
-  Bytes other_purpose = challenge;
-  other_purpose[kProofPrefixBytes] = std::byte{2};
-  Bytes twice = challenge, absurd = challenge, hello_without_proof = encode(raw_hello("x", 1, 3));
-  twice.insert(twice.end(), challenge.begin(), challenge.end());
-  absurd[10] = absurd[11] = std::byte{0xff};
-  Bytes unproven_hello = challenge;
-  unproven_hello.insert(unproven_hello.end(), hello_without_proof.begin(), hello_without_proof.end());
-  unproven_hello.resize(unproven_hello.size() + kTagBytes);
-  Bytes endless_hello = challenge;
-  endless_hello.insert(endless_hello.end(), hello_without_proof.begin(), hello_without_proof.begin() + 8);
-  endless_hello.resize(endless_hello.size() + 8, std::byte{0xff});
   for (const Bytes& said :
        {bytes_of("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), bytes_of("\x16\x03\x01\x02\x01 a client hello of TLS"),
-        Bytes(100'000, std::byte{0xff}), bytes_of("T"), hello_without_proof, twice, absurd, other_purpose,
-        unproven_hello, endless_hello}) {
+        Bytes(100'000, std::byte{0xff}), bytes_of("T"), encode(raw_hello("x", 1, 3))}) {
     RawClient stranger(endpoint);
     stranger.try_say(said);
     stranger.hang_up();
     const Bytes answer = stranger.receive_until_closed();
     const std::string heard(reinterpret_cast<const char*>(answer.data()), answer.size());
     for (const char* secret : {"group", "server", "friend"}) BOOST_TEST(!contains(heard, secret));
-    BOOST_TEST(answer.size() <= 2 * kMaxProofBytes);
+    BOOST_TEST(answer.size() <= 16U);  // an alert
+  }
+  {
+    const RawClient browser(endpoint);
+    BOOST_TEST(!RawTls(browser.socket(), true, nullptr).connected());
   }
   BOOST_TEST(agent.peers().empty());
   check_alive(agent, endpoint);
+}
+
+BOOST_AUTO_TEST_CASE(key_holder_of_another_group_is_told_so) {
+  Agent agent(options_of("server", 0), functions());
+  const Agent::Endpoint endpoint = listen_tcp(agent);
+  tendril::rpc::detail::TlsContext context(group_key());
+  const RawClient member(endpoint);
+  RawTls tls(member.socket(), true, context);
+  BOOST_REQUIRE(tls.connected());
+  const Bytes said = encode(raw_hello("x", 1, 3, "another group"));
+  BOOST_TEST(SSL_write(tls.ssl(), said.data(), static_cast<int>(said.size())) == static_cast<int>(said.size()));
+  Bytes answer(kMaxHelloBytes);
+  const int n = SSL_read(tls.ssl(), answer.data(), static_cast<int>(answer.size()));
+  BOOST_REQUIRE(n > 0);
+  answer.resize(static_cast<std::size_t>(n));
+  BOOST_TEST(contains(decode_hello(answer).refusal, "belongs to the group 'another group', not to"));
+  check_alive(agent, endpoint);
+}
+
+BOOST_AUTO_TEST_CASE(encryption_is_off_only_if_both_sides_say_so) {
+  AgentOptions plain = options_of("server", 0);
+  plain.encrypt = false;
+  Agent agent(plain, functions());
+  const Agent::Endpoint endpoint = listen_tcp(agent);
+  for (const bool encrypt : {true, false}) {
+    AgentOptions options = options_of(encrypt ? "careful" : "trusting", encrypt ? 1 : 2);
+    options.encrypt = encrypt;
+    Agent other(options, functions());
+    other.connect(agent.self(), endpoint, Clock::now() + 60s);
+    BOOST_TEST(other.connections().at(0).transport == (encrypt ? "tls" : "tcp"));
+    std::vector<Future<Message>> answers;
+    for (const std::size_t size : {1U, 100'000U, 10'000'000U})
+      for (int i = 0; i < 20; ++i) answers.push_back(call(other, 0, request(1, std::string(size, 'a'))));
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      const std::size_t expected = i < 20 ? 1 : i < 40 ? 100'000 : 10'000'000;
+      BOOST_TEST(text(answers[i].wait()).size() == expected);
+    }
+  }
+  // Without encryption, too, the key is needed.
+  AgentOptions stranger = options_of("stranger", 1, SharedKey::random("another key"));
+  stranger.encrypt = false;
+  Agent other(stranger, functions());
+  BOOST_TEST(contains(error_of_connecting(other, endpoint), "does not hold this worker's key (another key)"));
 }
 
 BOOST_AUTO_TEST_CASE(wrong_key_is_reported) {
@@ -129,13 +164,13 @@ BOOST_AUTO_TEST_CASE(another_group_with_the_key_is_refused) {
 BOOST_AUTO_TEST_CASE(silent_connections_shut_nobody_out) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = listen_tcp(agent);
-  const Bytes challenge = Proof(group_key(), Proof::Role::dialler).challenge();
+  const std::string begun("\x16\x03\x01\x02\x01\x01", 6);
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   std::vector<std::unique_ptr<RawClient>> crowd;
   for (rlim_t i = 0; i < std::min<rlim_t>(1000, limit.rlim_cur > 400 ? limit.rlim_cur - 300 : 100); ++i) {
     crowd.push_back(std::make_unique<RawClient>(endpoint));
-    crowd.back()->try_say(std::span(challenge).first(i % challenge.size()));
+    crowd.back()->try_say(std::as_bytes(std::span(begun)).first(i % 7));
   }
   check_alive(agent, endpoint);
 }

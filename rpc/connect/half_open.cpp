@@ -1,4 +1,4 @@
-#include "tendril/rpc/session/half_open.h"
+#include "tendril/rpc/connect/half_open.h"
 
 #include <sys/resource.h>
 

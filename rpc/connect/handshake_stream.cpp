@@ -1,11 +1,10 @@
-#include "tendril/rpc/session/handshake_stream.h"
+#include "tendril/rpc/connect/handshake_stream.h"
 
 #include <array>
 #include <cerrno>
 #include <utility>
 
 #include "tendril/rpc/observe/log.h"
-#include "tendril/rpc/session/proof.h"
 
 namespace tendril::rpc::detail {
 
@@ -90,9 +89,17 @@ void HandshakeStream::close_after_last_word() noexcept {
   close();
 }
 
-std::unique_ptr<Stream> HandshakeStream::release() noexcept {
+std::unique_ptr<Stream> HandshakeStream::release(bool plain) noexcept {
+  if (tls_ != nullptr && !plain) tls_->read_ahead();
+  std::unique_ptr<Stream> stream = tls_ != nullptr && plain ? tls_->give_back() : nullptr;
   stop_watching();
-  return std::move(stream_);
+  if (!stream) return std::move(stream_);
+  stream_.reset();
+  return stream;
+}
+
+bool HandshakeStream::peer_may_be(const std::string& worker) const {
+  return tls_ == nullptr || tls_->peer_may_be(worker);
 }
 
 bool HandshakeStream::other_side_has_gone() noexcept {
@@ -115,9 +122,9 @@ void HandshakeStream::wait_connected(Done done) {
   reactor_.watch_writing(descriptor_);
 }
 
-void HandshakeStream::secure(const TlsCredentials& credentials, TlsStream::Side side, Done done) {
+void HandshakeStream::secure(std::shared_ptr<const TlsContext> context, TlsStream::Side side, Done done) {
   try {
-    auto tls = std::make_unique<TlsStream>(credentials, std::move(stream_), side);
+    auto tls = std::make_unique<TlsStream>(std::move(context), std::move(stream_), side);
     tls_ = tls.get();
     stream_ = std::move(tls);
   } catch (...) {
@@ -140,10 +147,6 @@ void HandshakeStream::go_on_securing(Done done) {
       reactor_.stop_watching_writing(descriptor_);
     }
   } catch (...) {
-    if (tls_->other_side_is_plain()) {
-      stream_ = tls_->give_back();
-      tls_ = nullptr;
-    }
     later(std::move(done), std::current_exception());
   }
 }
@@ -160,7 +163,7 @@ void HandshakeStream::go_on_reading(std::span<std::byte> to, Done done) {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return readiness_->wait([this, to, done = std::move(done)] { go_on_reading(to, done); });
     } else if (errno == EACCES && tls_ != nullptr) {
-      return later(std::move(done), std::make_exception_ptr(ProofError(stream_->describe(errno))));
+      return later(std::move(done), std::make_exception_ptr(AuthenticationError(stream_->describe(errno))));
     } else if (errno != EINTR) {
       return later(std::move(done), connection_failed(errno));
     }

@@ -1,0 +1,158 @@
+#include "tendril/rpc/connect/dial.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/transport/network.h"
+#include "tendril/rpc/transport/tls_context.h"
+
+namespace tendril::rpc::detail {
+
+Dial::Dial(Reactor& reactor, Addresses addresses, Security security, Introduce introduce, Done done)
+    : addresses_(std::move(addresses)),
+      security_(std::move(security)),
+      introduce_(std::move(introduce)),
+      done_(std::move(done)),
+      stream_(reactor) {}
+
+void Dial::start() { try_next_address(); }
+
+void Dial::cancel() {
+  done_ = nullptr;
+  stream_.close();
+}
+
+/// The outcome's receiver may destroy this object.
+void Dial::end(Outcome&& outcome) {
+  const auto self = shared_from_this();
+  if (const Done done = std::exchange(done_, nullptr)) done(std::move(outcome));
+  stream_.close();
+}
+
+void Dial::try_next_address() try {
+  const int address = next_address_++;
+  if (address == 0 && !addresses_.unix_path.empty()) {
+    Network::Begun begun = network().connect_unix(addresses_.unix_path);
+    if (begun.error == 0 && !begun.stream->peer_is_same_user()) begun.error = EPERM;
+    return this->begun(std::move(begun.stream), begun.error);
+  }
+  if (address <= 1 && addresses_.tcp) {
+    next_address_ = 2;
+    tcp_ = true;
+    Network::Begun begun = network().connect_tcp(*addresses_.tcp);
+    return this->begun(std::move(begun.stream), begun.stream ? EINPROGRESS : begun.error);
+  }
+  std::string why = unreached_;
+  if (!addresses_.unusable.empty()) {
+    nobody_listens_ = false;
+    why += (why.empty() ? "" : ", ") + addresses_.unusable;
+  }
+  end(Unreached{.why = std::move(why), .nobody_listens = nobody_listens_});
+} catch (...) {
+  end(Failed{.error = std::current_exception()});
+}
+
+/// `error`: 0 if the connection has been made, EINPROGRESS if it is being made.
+void Dial::begun(std::unique_ptr<Stream> stream, int error) {
+  if (error != 0 && error != EINPROGRESS) return not_reached(error);
+  stream_.open(std::move(stream));
+  if (error == 0) return connected();
+  stream_.wait_connected([self = shared_from_this()](const std::exception_ptr& failure) {
+    if (!self->done_) return;
+    try {
+      if (failure) std::rethrow_exception(failure);
+      self->connected();
+    } catch (const ConnectionFailed& e) {
+      self->not_reached(e.code().value());
+    } catch (...) {
+      self->end(Failed{.error = std::current_exception()});
+    }
+  });
+}
+
+void Dial::not_reached(int error) {
+  stream_.close();
+  // The other side is there, or this process has no file descriptor left: both may change.
+  if (error == EAGAIN) return end(Interrupted{"its queue of connections is full"});
+  if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
+    return end(Interrupted{std::strerror(error)});
+  unreached_ += (unreached_.empty() ? "" : ", ") + std::string(tcp_ ? "tcp: " : "unix: ") +
+                (error == EPERM && !tcp_ ? "it belongs to another user" : std::strerror(error));
+  nobody_listens_ = nobody_listens_ && (error == ECONNREFUSED || error == ENOENT);
+  try_next_address();
+}
+
+void Dial::connected() {
+  // TCP may connect a socket of this host with itself where nobody listens, and would so keep a listener off its port.
+  if (const auto ends = stream_.stream().ends(); ends && ends->same) {
+    stream_.stream().reset_at_end();
+    return not_reached(ECONNREFUSED);
+  }
+  connecting_ = false;
+  phase_ = "waiting for it to introduce itself";
+  if (!tcp_) {
+    authenticated_ = true;
+    return introduce();
+  }
+  try {
+    auto context = security_();
+    if (context) return stream_.secure(std::move(context), TlsStream::Side::dialler, next(&Dial::secured));
+  } catch (...) {
+    return end(Failed{.error = std::current_exception()});
+  }
+  secured();
+}
+
+void Dial::secured() {
+  authenticated_ = true;
+  introduce();
+}
+
+void Dial::introduce() {
+  const std::optional<Hello> hello = introduce_();
+  if (!hello) return end(Interrupted{"it will connect"});
+  // If it cannot be said, no answer comes either, but perhaps the reason.
+  (void)stream_.send(encode(*hello));
+  answer_.assign(kHelloPrefixBytes, std::byte{0});
+  read(0);
+}
+
+/// Reads exactly the bytes of a hello: those that follow it belong to a link.
+void Dial::read(std::size_t have) { stream_.read(std::span(answer_).subspan(have), next(&Dial::advance)); }
+
+void Dial::advance() {
+  const std::size_t have = answer_.size(), size = hello_size(answer_).value_or(kHelloPrefixBytes);
+  if (size > have) {
+    answer_.resize(size);
+    return read(have);
+  }
+  Hello hello = decode_hello(answer_);
+  if (!stream_.peer_may_be(hello.worker.name)) {
+    throw AuthenticationError("the other side's certificate does not contain the name that it states, '" +
+                              hello.worker.name + "'");
+  }
+  end(Answered{.hello = std::move(hello), .stream = stream_});
+}
+
+/// Calls `step` unless the operation fails or this attempt is over.
+HandshakeStream::Done Dial::next(void (Dial::*step)()) {
+  return [self = shared_from_this(), step](const std::exception_ptr& error) {
+    if (!self->done_) return;
+    try {
+      if (error) std::rethrow_exception(error);
+      ((*self).*step)();
+    } catch (const ConnectionClosed&) {
+      self->end(Interrupted{"it closed the connection without introducing itself"});
+    } catch (const ConnectionFailed& e) {
+      self->end(Interrupted{e.code().message()});
+    } catch (...) {
+      self->end(Failed{.error = std::current_exception(), .authenticated = self->authenticated_});
+    }
+  };
+}
+
+}  // namespace tendril::rpc::detail

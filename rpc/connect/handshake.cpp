@@ -1,0 +1,127 @@
+#include "tendril/rpc/connect/handshake.h"
+
+#include <span>
+#include <utility>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/transport/tls_context.h"
+
+namespace tendril::rpc::detail {
+
+namespace {
+constexpr std::size_t kMaxRefusalBytes = 1024;
+}
+
+Handshake::Others::Others(std::string name, std::size_t most) : worker(std::move(name)), half_open(most) {}
+
+void Handshake::Others::note(const std::string& text) {
+  if (const auto line = notes.add(text, Clock::now()))
+    log(LogLevel::warn, worker, "rpc: worker '" + worker + "' refused a connection from " + *line);
+}
+
+Handshake::Handshake(Reactor& reactor, std::shared_ptr<Admission> admission, std::unique_ptr<Stream> stream, bool tcp,
+                     std::string from, std::shared_ptr<Others> others)
+    : admission_(std::move(admission)),
+      stream_(reactor),
+      timer_(reactor),
+      tcp_(tcp),
+      from_(std::move(from)),
+      others_(std::move(others)) {
+  stream_.open(std::move(stream));
+}
+
+Handshake::~Handshake() { others_->half_open.remove(this); }
+
+void Handshake::start() try {
+  others_->half_open.add(shared_from_this(), Clock::now());
+  timer_.call_after(kHandshakeTimeout, [self = shared_from_this()] {
+    self->others_->note(self->from_ + ": it did not introduce itself within 5 s");
+    self->close();
+  });
+  auto context = tcp_ ? admission_->security() : nullptr;
+  if (context) {
+    return stream_.secure(std::move(context), TlsStream::Side::acceptor,
+                          [self = shared_from_this()](const std::exception_ptr& error) {
+                            if (error) return self->received(error);
+                            self->authenticated_ = true;
+                            self->expect(kHelloPrefixBytes);
+                          });
+  }
+  authenticated_ = true;
+  expect(kHelloPrefixBytes);
+} catch (const std::exception& e) {  // no key
+  fail(e.what());
+}
+
+void Handshake::close() {
+  timer_.cancel();
+  stream_.close();
+}
+
+/// So many bytes altogether of the hello that has begun.
+void Handshake::expect(std::size_t bytes) {
+  const std::size_t have = received_.size();
+  received_.resize(bytes);
+  stream_.read(std::span(received_).subspan(have),
+               [self = shared_from_this()](const std::exception_ptr& error) { self->received(error); });
+}
+
+void Handshake::received(const std::exception_ptr& error) try {
+  if (error) std::rethrow_exception(error);
+  advance();
+} catch (const ConnectionClosed&) {
+  close();
+} catch (const ConnectionFailed&) {
+  close();
+} catch (const std::exception& e) {
+  if (admission_->is_closed()) return close();  // the next group may meet here soon
+  fail(e.what());
+}
+
+void Handshake::advance() {
+  const std::size_t size = hello_size(received_).value_or(kHelloPrefixBytes);
+  if (size > received_.size()) return expect(size);
+  const Hello theirs = decode_hello(received_);
+  if (!stream_.peer_may_be(theirs.worker.name)) {
+    throw AuthenticationError("the certificate does not contain the name that its worker states, '" +
+                              theirs.worker.name + "'");
+  }
+  admission_->introduced(*this, theirs);
+  if (stream_.is_open()) close();
+}
+
+void Handshake::fail(const std::string& why) {
+  admission_->refused("a connection from " + from_ + ": " + why);
+  refuse_and_note(why, RefusalKind::usage);
+}
+
+void Handshake::refuse_and_note(const std::string& why, RefusalKind kind) {
+  others_->note(from_ + ": " + why);
+  refuse(why, kind);
+}
+
+void Handshake::refuse(const std::string& why, RefusalKind kind, uint32_t session) {
+  if (!stream_.is_open()) return;
+  try {
+    if (authenticated_) {  // else OpenSSL has said that it failed
+      Hello refusal = admission_->introduction({});
+      refusal.refusal = why.substr(0, kMaxRefusalBytes);
+      refusal.refusal_kind = kind;
+      refusal.resumption.session = session;
+      say(refusal);
+    }
+  } catch (const std::exception&) {  // then it is closed without a reason
+  }
+  stream_.close_after_last_word();
+  close();
+}
+
+bool Handshake::say(const Hello& hello) { return stream_.send(encode(hello)); }
+
+std::unique_ptr<Stream> Handshake::release(bool plain) {
+  timer_.cancel();
+  return stream_.release(plain);
+}
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,91 @@
+#include "tendril/rpc/connect/listener.h"
+
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+namespace tendril::rpc::detail {
+
+using boost::asio::ip::tcp;
+
+Listener::Listener(const Ref<Loop>& loop, std::weak_ptr<Admission> admission, const Options& options)
+    : loop_(loop),
+      admission_(std::move(admission)),
+      unix_{nullptr, Timer(loop_->reactor()),
+            std::make_shared<Handshake::Others>(options.worker, options.max_half_open)},
+      tcp_{nullptr, Timer(loop_->reactor()),
+           std::make_shared<Handshake::Others>(options.worker, options.max_half_open)} {}
+
+void Listener::listen_unix() { unix_.acceptor = network().listen_unix(loop_->reactor()); }
+void Listener::listen_tcp(const tcp::endpoint& at) { tcp_.acceptor = network().listen_tcp(loop_->reactor(), at); }
+void Listener::listen_tcp(int socket) { tcp_.acceptor = network().listen_tcp(loop_->reactor(), socket); }
+
+std::string Listener::unix_path() const { return unix_.acceptor ? unix_.acceptor->unix_path() : std::string(); }
+std::optional<tcp::endpoint> Listener::tcp_endpoint() const {
+  if (!tcp_.acceptor) return std::nullopt;
+  return tcp_.acceptor->tcp_endpoint();
+}
+
+void Listener::start() {
+  // The acceptors are used on the reactor's thread from here on.
+  loop_->post_io([self = shared_from_this()] {
+    for (Door* door : {&self->unix_, &self->tcp_})
+      if (door->acceptor && self->is_open()) self->accept(*door);
+  });
+}
+
+void Listener::accept(Door& door) {
+  door.acceptor->wait([self = shared_from_this(), &door](int error) {
+    Acceptor::Accepted connection;
+    try {
+      if (error == 0) connection = door.acceptor->accept();
+      if (error == 0) error = connection.error;
+    } catch (const std::exception&) {
+      error = ENOMEM;
+    }
+    if (error != 0) return self->retry_later(door, error);
+    self->accept(door);  // first: the rest may throw
+    if (connection.stream) self->accepted(door, std::move(connection));
+  });
+}
+
+/// For example, no file descriptor is left: to try again at once would only use processor time.
+void Listener::retry_later(Door& door, int error) {
+  door.retry.call_after(std::chrono::milliseconds(100), [self = shared_from_this(), &door] { self->accept(door); });
+  Handshake::Others& strangers = *tcp_.handshakes;
+  strangers.note(std::string("an unknown peer: ") + std::strerror(error));
+  strangers.half_open.close_oldest(Clock::now());
+}
+
+void Listener::accepted(Door& door, Acceptor::Accepted connection) {
+  const auto admission = admission_.lock();
+  if (!admission || !door.handshakes->half_open.make_room(Clock::now())) return;
+  const bool tcp = &door == &tcp_;
+  if (!tcp && !connection.stream->peer_is_same_user()) return;
+  std::make_shared<Handshake>(loop_->reactor(), admission, std::move(connection.stream), tcp,
+                              std::move(connection.from), door.handshakes)
+      ->start();
+}
+
+bool Listener::somebody_connects() {
+  for (Door* door : {&unix_, &tcp_}) {
+    if (door->handshakes->half_open.size() > 0) return true;
+    if (door->acceptor && is_open() && door->acceptor->somebody_waits()) return true;
+  }
+  return false;
+}
+
+void Listener::close() {
+  if (closed_.exchange(true)) return;
+  if (unix_.acceptor) unix_.acceptor->hide();
+  loop_->post_io([self = shared_from_this()] {
+    for (Door* door : {&self->unix_, &self->tcp_}) {
+      if (door->acceptor) door->acceptor->close();
+      door->retry.cancel();
+      door->handshakes->half_open.close_all();  // they keep the agent alive, and nothing would continue them
+    }
+  });
+}
+
+}  // namespace tendril::rpc::detail

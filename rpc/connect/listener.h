@@ -1,0 +1,59 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tendril/rpc/connect/handshake.h"
+#include "tendril/rpc/threads/loop.h"
+#include "tendril/rpc/threads/timer.h"
+#include "tendril/rpc/transport/network.h"
+
+namespace tendril::rpc::detail {
+
+/// Accepts connections and begins a Handshake on each. Its addresses are those of a worker; the Admission decides who
+/// may connect.
+class Listener : public std::enable_shared_from_this<Listener> {
+ public:
+  struct Options {
+    std::string worker;              ///< this worker's name, for the log
+    std::size_t max_half_open = 64;  ///< handshakes at one time, for each kind of socket
+  };
+  Listener(const Ref<Loop>& loop, std::weak_ptr<Admission> admission, const Options& options);
+
+  // Before `start`. They throw UsageError or boost::system::system_error.
+  void listen_unix();
+  void listen_tcp(const boost::asio::ip::tcp::endpoint& at);
+  void listen_tcp(int socket);  ///< a duplicate of a socket that is already listening
+  /// Accepts connections from now on; once.
+  void start();
+
+  std::string unix_path() const;                                       ///< empty: none
+  std::optional<boost::asio::ip::tcp::endpoint> tcp_endpoint() const;  ///< nothing: none
+  bool is_open() const noexcept { return !closed_; }
+  /// Whether a connection waits to be accepted, or has not introduced itself. On the reactor's thread.
+  bool somebody_connects();
+  /// Thread-safe. The socket's folder is gone when it returns.
+  void close();
+
+ private:
+  /// One kind of socket.
+  struct Door {
+    std::unique_ptr<Acceptor> acceptor;  // null: not listening
+    Timer retry;
+    // Limited for each kind separately: strangers at the TCP port cannot keep this user's workers from the Unix-domain
+    // socket. Used on the reactor's thread.
+    const std::shared_ptr<Handshake::Others> handshakes;
+  };
+  void accept(Door& door);
+  void accepted(Door& door, Acceptor::Accepted connection);
+  void retry_later(Door& door, int error);
+
+  const Ref<Loop> loop_;
+  const std::weak_ptr<Admission> admission_;
+  std::atomic<bool> closed_{false};
+  Door unix_, tcp_;
+};
+
+}  // namespace tendril::rpc::detail
