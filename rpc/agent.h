@@ -80,14 +80,14 @@ struct AgentOptions {
   /// host memory. Takes up to 1 GiB of a device for the life of the process. See "What has run" in docs/cuda.md. A
   /// group's workers are also told by TENDRIL_CUDA_IPC=1.
   bool cuda_ipc = false;
-  /// The pre-shared key of TLS, which protects all TCP connections. Without one it is this user's on this host
-  /// (SharedKey::of_this_user), and routable addresses are refused.
+  /// The key from which TLS over TCP derives its pre-shared key. If there is none, this user's key on this host is
+  /// used (SharedKey::of_this_user), and routable addresses are refused.
   SharedKey key = {};
   /// Certificates in place of a key.
   TlsCredentials tls = {};
-  /// false: over TCP, peers that also set this authenticate each other, but messages are sent without encryption and
-  /// without protection against changes. For networks whose every host is trusted (docs/THREAT_MODEL.md). A group's
-  /// workers are also told by TENDRIL_ENCRYPT=0.
+  /// If false at both sides of a TCP connection, they authenticate each other, but then exchange messages without
+  /// encryption and without protection against changes. Use this only where every host of the network is trusted
+  /// (docs/THREAT_MODEL.md). In a group, TENDRIL_ENCRYPT=0 has the same effect.
   bool encrypt = true;
 };
 
@@ -139,11 +139,10 @@ class Agent {
     /// An inherited TCP socket that listens already, in place of host and port; duplicated. -1: none.
     int tcp_socket = -1;
   };
-  /// Starts to accept peers. Each connection has 5 s to authenticate (over TCP, by TLS) and to introduce itself
-  /// (hello.h); one that misbehaves is closed without disturbing others, and at most once a minute the error output
-  /// says so. Where a Unix-domain socket cannot be had (a full or
-  /// read-only file system) and TCP is asked for too, TCP does alone. Throws UsageError (a port in use, a routable
-  /// address without a key).
+  /// Starts to accept peers. Each connection has 5 s to authenticate (over TCP, by TLS) and to send its hello
+  /// (hello.h). A connection that misbehaves is closed without disturbing others, and logged at most once a minute. If
+  /// no Unix-domain socket can be made (a full or read-only file system) and TCP is requested too, TCP alone is used.
+  /// Throws UsageError (a port in use, a routable address without a key or certificates).
   Endpoint listen(ListenOptions options);
   Endpoint listen() { return listen({}); }
   /// Accepts no more peers; those that are connected stay. Leaves nothing in the file system. Idempotent.

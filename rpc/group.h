@@ -36,7 +36,7 @@ struct InitOptions {
   WorkerId rank = -1;   ///< 0 to world_size - 1
   int world_size = -1;  ///< how many workers the group has
   std::string master_addr =
-      {};  ///< where rank 0 listens. Default: 127.0.0.1; addresses that others can reach need a key or TLS
+      {};                ///< where rank 0 listens. Default: 127.0.0.1; routable addresses need a key or certificates
   int master_port = -1;  ///< and its port. Default: what the launcher says, or else 29500; any for a group of one
   int num_worker_threads = 16;                                       ///< how many handlers run at once
   std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);  ///< of calls; 0 = none
@@ -49,9 +49,9 @@ struct InitOptions {
   /// (shared_key.h).
   SharedKey key = {};
   std::string key_file = {};  ///< where the shared key is; empty: as shared_key.h says
-  /// In place of a key: connections over TCP are made with mutual TLS 1.3. Default: the files that
-  /// TENDRIL_TLS_CERTIFICATE_FILE, TENDRIL_TLS_PRIVATE_KEY_FILE and TENDRIL_TLS_AUTHORITY_FILE name, which win over
-  /// what rpc::spawn made.
+  /// Certificates for TLS over TCP, in place of a key. Default: the files that TENDRIL_TLS_CERTIFICATE_FILE,
+  /// TENDRIL_TLS_PRIVATE_KEY_FILE and TENDRIL_TLS_AUTHORITY_FILE name, which take precedence over the key that
+  /// rpc::spawn makes.
   TlsFiles tls = {};
   /// The network interface whose address this worker's agent listens on; rank 0's listens at master_addr. Default: what
   /// TENDRIL_SOCKET_IFNAME says, else the one from which it reached rank 0.

@@ -46,7 +46,7 @@ class SharedKey {
 /// For errors about a key that is missing.
 inline constexpr const char* kHowToMakeAKey =
     "Make one with `head -c 32 /dev/urandom > key; chmod 600 key`, copy the file to every host, and name it by "
-    "TENDRIL_KEY_FILE or InitOptions::key_file; or use TLS (TENDRIL_TLS_*_FILE, InitOptions::tls)";
+    "TENDRIL_KEY_FILE or InitOptions::key_file; or use certificates (TENDRIL_TLS_*_FILE, InitOptions::tls)";
 
 }  // namespace tendril::rpc
 

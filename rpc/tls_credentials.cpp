@@ -5,10 +5,13 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <exception>
 #include <mutex>
 #include <system_error>
 #include <utility>
 
+#include "tendril/rpc/clock.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/threads/mutex.h"
@@ -54,7 +57,7 @@ std::shared_ptr<const detail::TlsContext> read_files(const TlsFiles& files) {
   return detail::make_tls_context(certificate, key, authority);
 }
 
-/// Differs from an earlier one if a file has been replaced or written to.
+/// Identifies the current content of the files: changes if a file is replaced or written to.
 using Version = std::array<std::array<int64_t, 5>, 3>;
 
 Version version_of(const TlsFiles& files) {
@@ -79,23 +82,31 @@ class TlsCredentials::Files {
       : names_(std::move(names)), version_(version_of(names_)), context_(read_files(names_)) {}
 
   std::shared_ptr<const detail::TlsContext> context() {
-    const Version now = version_of(names_);
+    const Clock::time_point now = Clock::now();
     const std::lock_guard lock(mutex_);
-    if (now == version_) return context_;
-    version_ = now;  // also if they are wrong: they are logged once
+    if (now < next_look_) return context_;
+    next_look_ = now + kInterval;
+    const Version version = version_of(names_);
+    if (version == version_) return context_;
     try {
       context_ = read_files(names_);
-    } catch (const UsageError& e) {
-      detail::log(detail::LogLevel::warn, "",
-                  std::string("rpc: changed TLS files are not used, the previous ones are: ") + e.what());
+      version_ = version;
+    } catch (const std::exception& e) {  // tries again later: a certificate may not be valid yet
+      if (std::exchange(logged_, version) != version) {
+        detail::log(detail::LogLevel::warn, "",
+                    std::string("rpc: changed TLS files are invalid, the previous content stays in use: ") + e.what());
+      }
     }
     return context_;
   }
 
  private:
+  static constexpr std::chrono::seconds kInterval{1};  // connections must not wait for the file system
+
   const TlsFiles names_;
   detail::Mutex mutex_;
-  Version version_;
+  Version version_, logged_{};
+  Clock::time_point next_look_{};
   std::shared_ptr<const detail::TlsContext> context_;
 };
 

@@ -24,17 +24,17 @@ struct TlsFiles {
 };
 
 /// Certificates for mutual TLS over TCP, which a group may use in place of a SharedKey. A worker's certificate must
-/// contain the worker's name (docs/deploy.md). Copies share the content of the files. Thread-safe.
+/// contain its name (docs/deploy.md). Copies share the content of the files. Thread-safe.
 class TlsCredentials {
  public:
   TlsCredentials() = default;  ///< none
   /// Throws UsageError, naming the file, for one that cannot be read or is not what it should be, and for a certificate
-  /// that the authority has not signed, that has expired, or that does not belong to the key. The files are read again
-  /// after they have changed, for each new connection; while they are wrong, the previous content is used.
+  /// that the authority has not signed, that has expired, or that does not belong to the key. Files that change are
+  /// read again, at most once a second. If the new content is invalid, the previous content stays in use.
   static TlsCredentials from_files(const TlsFiles& files);
 
   explicit operator bool() const noexcept { return files_ != nullptr; }  ///< whether there are any
-  /// For the library's own parts.
+  /// Internal. Returns null if there are no certificates.
   std::shared_ptr<const detail::TlsContext> context() const;
 
  private:

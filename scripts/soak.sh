@@ -135,7 +135,7 @@ group() {
 attack() {
   local log=$out/$rounds.attacks.log
   local suites=agent_lifetime,few_descriptors,hung_owner,overtaken_cancel,pool_ending
-  suites+=,shutdown_ends,small_limits,strangers,stuck_handlers,thread_cap,tls_strangers,unproven,unread,user_destructors
+  suites+=,shutdown_ends,small_limits,strangers,stuck_handlers,thread_cap,tls_strangers,key_strangers,unread,user_destructors
   timeout -k 10 300 "$tests/test_rpc" --run_test="$suites" >"$log" 2>&1 ||
     fail "round $rounds: attacks: $(grep -E 'error|failure' "$log" | tail -n 1); see $log"
   attacks=$((attacks + 1))

@@ -7,7 +7,7 @@
 /// code.
 namespace tendril::bench {
 
-/// `tls`: agents use TLS, raw ping-pongs plain TCP. `tcp`: agents do not encrypt.
+/// With `tls`, agents encrypt and raw ping-pongs use plain TCP. With `tcp`, agents do not encrypt either.
 enum class Transport { unix_socket, tcp, tls };
 enum class Waiting { blocking, epoll, spinning };
 enum class Buffers { warm, fresh };  ///< received into memory used before, or mapped anew for every message

@@ -12,24 +12,20 @@
 
 namespace tendril::rpc::detail {
 
-Dial::Dial(Reactor& reactor, Addresses addresses, Security security, Introduce introduce, Done done)
-    : addresses_(std::move(addresses)),
-      security_(std::move(security)),
-      introduce_(std::move(introduce)),
-      done_(std::move(done)),
-      stream_(reactor) {}
+Dial::Dial(Reactor& reactor, Addresses addresses, Owner owner)
+    : addresses_(std::move(addresses)), owner_(std::move(owner)), stream_(reactor) {}
 
 void Dial::start() { try_next_address(); }
 
 void Dial::cancel() {
-  done_ = nullptr;
+  owner_.done = nullptr;
   stream_.close();
 }
 
-/// The outcome's receiver may destroy this object.
+/// `done` may drop the last other reference to this object.
 void Dial::end(Outcome&& outcome) {
   const auto self = shared_from_this();
-  if (const Done done = std::exchange(done_, nullptr)) done(std::move(outcome));
+  if (const Done done = std::exchange(owner_.done, nullptr)) done(std::move(outcome));
   stream_.close();
 }
 
@@ -53,7 +49,7 @@ void Dial::try_next_address() try {
   }
   end(Unreached{.why = std::move(why), .nobody_listens = nobody_listens_});
 } catch (...) {
-  end(Failed{.error = std::current_exception()});
+  end(Failed{.error = std::current_exception(), .authenticated = authenticated_});
 }
 
 /// `error`: 0 if the connection has been made, EINPROGRESS if it is being made.
@@ -62,48 +58,46 @@ void Dial::begun(std::unique_ptr<Stream> stream, int error) {
   stream_.open(std::move(stream));
   if (error == 0) return connected();
   stream_.wait_connected([self = shared_from_this()](const std::exception_ptr& failure) {
-    if (!self->done_) return;
+    if (!self->owner_.done) return;
     try {
       if (failure) std::rethrow_exception(failure);
       self->connected();
     } catch (const ConnectionFailed& e) {
       self->not_reached(e.code().value());
     } catch (...) {
-      self->end(Failed{.error = std::current_exception()});
+      self->end(Failed{.error = std::current_exception(), .authenticated = self->authenticated_});
     }
   });
 }
 
 void Dial::not_reached(int error) {
   stream_.close();
-  // The other side is there, or this process has no file descriptor left: both may change.
-  if (error == EAGAIN) return end(Interrupted{"its queue of connections is full"});
+  // A full listen queue and missing resources of this process are temporary.
+  if (error == EAGAIN) return end(Interrupted{"the listener's queue is full"});
   if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
     return end(Interrupted{std::strerror(error)});
   unreached_ += (unreached_.empty() ? "" : ", ") + std::string(tcp_ ? "tcp: " : "unix: ") +
-                (error == EPERM && !tcp_ ? "it belongs to another user" : std::strerror(error));
+                (error == EPERM && !tcp_ ? "the socket belongs to another user" : std::strerror(error));
   nobody_listens_ = nobody_listens_ && (error == ECONNREFUSED || error == ENOENT);
   try_next_address();
 }
 
 void Dial::connected() {
-  // TCP may connect a socket of this host with itself where nobody listens, and would so keep a listener off its port.
+  // If no process listens on a local port, TCP may connect a socket to itself, which would block the port for
+  // listeners.
   if (const auto ends = stream_.stream().ends(); ends && ends->same) {
     stream_.stream().reset_at_end();
     return not_reached(ECONNREFUSED);
   }
+  if (!owner_.goes_on()) return end(Interrupted{"the peer will connect"});
   connecting_ = false;
-  phase_ = "waiting for it to introduce itself";
+  phase_ = "waiting for its hello";
   if (!tcp_) {
-    authenticated_ = true;
-    return introduce();
+    return secured();
   }
-  try {
-    auto context = security_();
-    if (context) return stream_.secure(std::move(context), TlsStream::Side::dialler, next(&Dial::secured));
-  } catch (...) {
-    return end(Failed{.error = std::current_exception()});
-  }
+  if (auto context = owner_.security())
+    return stream_.secure(std::move(context), TlsStream::Side::dialler, next(&Dial::secured));
+  TENDRIL_CHECK_AS(UsageError, network().is_trusted(), "there is no key for a TCP connection");
   secured();
 }
 
@@ -113,15 +107,13 @@ void Dial::secured() {
 }
 
 void Dial::introduce() {
-  const std::optional<Hello> hello = introduce_();
-  if (!hello) return end(Interrupted{"it will connect"});
-  // If it cannot be said, no answer comes either, but perhaps the reason.
-  (void)stream_.send(encode(*hello));
+  // If sending fails, there is no answer, but a refusal with the reason may already have arrived.
+  (void)stream_.send(encode(owner_.introduce()));
   answer_.assign(kHelloPrefixBytes, std::byte{0});
   read(0);
 }
 
-/// Reads exactly the bytes of a hello: those that follow it belong to a link.
+/// Reads no byte beyond the hello: the bytes that follow it belong to the link.
 void Dial::read(std::size_t have) { stream_.read(std::span(answer_).subspan(have), next(&Dial::advance)); }
 
 void Dial::advance() {
@@ -132,8 +124,8 @@ void Dial::advance() {
   }
   Hello hello = decode_hello(answer_);
   if (!stream_.peer_may_be(hello.worker.name)) {
-    throw AuthenticationError("the other side's certificate does not contain the name that it states, '" +
-                              hello.worker.name + "'");
+    authenticated_ = false;
+    throw AuthenticationError("the other side's certificate does not contain its name, '" + hello.worker.name + "'");
   }
   end(Answered{.hello = std::move(hello), .stream = stream_});
 }
@@ -141,12 +133,12 @@ void Dial::advance() {
 /// Calls `step` unless the operation fails or this attempt is over.
 HandshakeStream::Done Dial::next(void (Dial::*step)()) {
   return [self = shared_from_this(), step](const std::exception_ptr& error) {
-    if (!self->done_) return;
+    if (!self->owner_.done) return;
     try {
       if (error) std::rethrow_exception(error);
       ((*self).*step)();
     } catch (const ConnectionClosed&) {
-      self->end(Interrupted{"it closed the connection without introducing itself"});
+      self->end(Interrupted{"it closed the connection without sending a hello"});
     } catch (const ConnectionFailed& e) {
       self->end(Interrupted{e.code().message()});
     } catch (...) {

@@ -17,18 +17,18 @@ namespace tendril::rpc::detail {
 
 class TlsContext;
 
-/// One attempt to connect to another worker, from the side that connects: opens a connection, secures it with TLS if it
-/// is a TCP connection, says a hello and receives one. A session, a session that has lost its connection, and an
-/// enquiry whether a worker may join all begin with it. Has no time limit: its owner cancels it.
+/// One attempt to connect to another worker: opens a connection, secures it with TLS if it is a TCP connection, sends
+/// a hello and receives one. New sessions, sessions that have lost their connection, and enquiries to rank 0 use it.
+/// It has no time limit; its owner cancels it.
 ///
-/// Used on the reactor's thread only. Keeps itself alive from `start` to its outcome.
+/// Used on the reactor's thread only. Keeps itself alive from `start` until its outcome.
 class Dial : public std::enable_shared_from_this<Dial> {
  public:
   /// Where to connect. The Unix-domain socket is tried first.
   struct Addresses {
     std::string unix_path = {};  ///< empty: none
     std::optional<boost::asio::ip::tcp::endpoint> tcp = {};
-    std::string unusable = {};  ///< why `tcp` is not set although there is a TCP address
+    std::string unusable = {};  ///< why `tcp` is empty although the worker has a TCP address
   };
 
   /// The other side has answered. The stream may already have received bytes that follow its hello.
@@ -39,35 +39,42 @@ class Dial : public std::enable_shared_from_this<Dial> {
   /// No connection was made.
   struct Unreached {
     std::string why;
-    bool nobody_listens = false;  ///< certainly no process listens at any of the addresses
+    bool nobody_listens = false;  ///< true only if no process listens at any of the addresses
   };
   /// Another attempt may succeed.
   struct Interrupted {
     std::string why;
   };
-  /// The other side has said something wrong. AuthenticationError, MessageError or UsageError.
+  /// The other side broke the protocol or could not be authenticated (AuthenticationError, MessageError, UsageError),
+  /// or this side failed (for example, UsageError if it has no key).
   struct Failed {
     std::exception_ptr error;
     bool authenticated = false;  ///< it is a worker of this user, or has the key or a certificate
   };
   using Outcome = std::variant<Answered, Unreached, Interrupted, Failed>;
 
-  /// Called at most once, unless `cancel` is called first.
+  /// Called at most once, and not after `cancel`.
   using Done = std::function<void(Outcome&&)>;
-  /// Called when the connection has been made and the other side has authenticated: returns the hello to say, or
-  /// nothing to give up (Interrupted).
-  using Introduce = std::function<std::optional<Hello>()>;
-  /// Returns the TLS context for a TCP connection; null: not to be secured (simulations). May throw UsageError.
-  using Security = std::function<std::shared_ptr<const TlsContext>()>;
+  /// The owner's part of an attempt. A function that throws ends it (Failed).
+  struct Owner {
+    /// Called when the connection has been made, so that the other side is known to be there. Returns false to end the
+    /// attempt (Interrupted).
+    std::function<bool()> goes_on;
+    /// Returns the TLS context for a TCP connection; null if the network is trusted (Network::is_trusted).
+    std::function<std::shared_ptr<const TlsContext>()> security;
+    /// Called when the other side has authenticated. Returns the hello to send.
+    std::function<Hello()> introduce;
+    Done done;
+  };
 
-  Dial(Reactor& reactor, Addresses addresses, Security security, Introduce introduce, Done done);
+  Dial(Reactor& reactor, Addresses addresses, Owner owner);
 
   void start();
-  /// Closes the connection, unless `Answered` has taken it.
+  /// Closes the connection, unless the stream has been released from `Answered`.
   void cancel();
-  /// For errors: "connecting" or "waiting for it to introduce itself".
+  /// For errors: "connecting" or "waiting for its hello".
   const char* phase() const noexcept { return phase_; }
-  bool is_connecting() const noexcept { return connecting_; }  ///< rather than waiting for an answer
+  bool is_connecting() const noexcept { return connecting_; }  ///< false once there is a connection
 
  private:
   void try_next_address();
@@ -82,9 +89,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
   void end(Outcome&& outcome);
 
   const Addresses addresses_;
-  const Security security_;
-  const Introduce introduce_;
-  Done done_;  // empty: over
+  Owner owner_;  // `done` is empty once the attempt has finished or was cancelled
 
   HandshakeStream stream_;
   int next_address_ = 0;

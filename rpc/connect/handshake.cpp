@@ -5,6 +5,7 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/transport/network.h"
 #include "tendril/rpc/transport/tls_context.h"
 
 namespace tendril::rpc::detail {
@@ -13,30 +14,30 @@ namespace {
 constexpr std::size_t kMaxRefusalBytes = 1024;
 }
 
-Handshake::Others::Others(std::string name, std::size_t most) : worker(std::move(name)), half_open(most) {}
+Handshake::Pending::Pending(std::string name, std::size_t most) : worker(std::move(name)), half_open(most) {}
 
-void Handshake::Others::note(const std::string& text) {
+void Handshake::Pending::note(const std::string& text) {
   if (const auto line = notes.add(text, Clock::now()))
     log(LogLevel::warn, worker, "rpc: worker '" + worker + "' refused a connection from " + *line);
 }
 
 Handshake::Handshake(Reactor& reactor, std::shared_ptr<Admission> admission, std::unique_ptr<Stream> stream, bool tcp,
-                     std::string from, std::shared_ptr<Others> others)
+                     std::string from, std::shared_ptr<Pending> pending)
     : admission_(std::move(admission)),
       stream_(reactor),
       timer_(reactor),
       tcp_(tcp),
       from_(std::move(from)),
-      others_(std::move(others)) {
+      pending_(std::move(pending)) {
   stream_.open(std::move(stream));
 }
 
-Handshake::~Handshake() { others_->half_open.remove(this); }
+Handshake::~Handshake() { pending_->half_open.remove(this); }
 
 void Handshake::start() try {
-  others_->half_open.add(shared_from_this(), Clock::now());
+  pending_->half_open.add(shared_from_this(), Clock::now());
   timer_.call_after(kHandshakeTimeout, [self = shared_from_this()] {
-    self->others_->note(self->from_ + ": it did not introduce itself within 5 s");
+    self->pending_->note(self->from_ + ": no hello within 5 s");
     self->close();
   });
   auto context = tcp_ ? admission_->security() : nullptr;
@@ -48,9 +49,10 @@ void Handshake::start() try {
                             self->expect(kHelloPrefixBytes);
                           });
   }
+  TENDRIL_CHECK_AS(UsageError, !tcp_ || network().is_trusted(), "there is no key for a TCP connection");
   authenticated_ = true;
   expect(kHelloPrefixBytes);
-} catch (const std::exception& e) {  // no key
+} catch (const std::exception& e) {  // for example, there is no key
   fail(e.what());
 }
 
@@ -59,7 +61,7 @@ void Handshake::close() {
   stream_.close();
 }
 
-/// So many bytes altogether of the hello that has begun.
+/// Reads until `bytes` bytes of the hello have arrived.
 void Handshake::expect(std::size_t bytes) {
   const std::size_t have = received_.size();
   received_.resize(bytes);
@@ -75,7 +77,7 @@ void Handshake::received(const std::exception_ptr& error) try {
 } catch (const ConnectionFailed&) {
   close();
 } catch (const std::exception& e) {
-  if (admission_->is_closed()) return close();  // the next group may meet here soon
+  if (admission_->is_closed()) return close();  // without a refusal: the next group may soon listen here
   fail(e.what());
 }
 
@@ -84,8 +86,8 @@ void Handshake::advance() {
   if (size > received_.size()) return expect(size);
   const Hello theirs = decode_hello(received_);
   if (!stream_.peer_may_be(theirs.worker.name)) {
-    throw AuthenticationError("the certificate does not contain the name that its worker states, '" +
-                              theirs.worker.name + "'");
+    throw AuthenticationError("the connecting worker's certificate does not contain its name, '" + theirs.worker.name +
+                              "'");
   }
   admission_->introduced(*this, theirs);
   if (stream_.is_open()) close();
@@ -97,21 +99,21 @@ void Handshake::fail(const std::string& why) {
 }
 
 void Handshake::refuse_and_note(const std::string& why, RefusalKind kind) {
-  others_->note(from_ + ": " + why);
+  pending_->note(from_ + ": " + why);
   refuse(why, kind);
 }
 
 void Handshake::refuse(const std::string& why, RefusalKind kind, uint32_t session) {
   if (!stream_.is_open()) return;
   try {
-    if (authenticated_) {  // else OpenSSL has said that it failed
+    if (authenticated_) {  // otherwise OpenSSL has sent an alert
       Hello refusal = admission_->introduction({});
       refusal.refusal = why.substr(0, kMaxRefusalBytes);
       refusal.refusal_kind = kind;
       refusal.resumption.session = session;
       say(refusal);
     }
-  } catch (const std::exception&) {  // then it is closed without a reason
+  } catch (const std::exception&) {  // the connection is closed without a refusal
   }
   stream_.close_after_last_word();
   close();

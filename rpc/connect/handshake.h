@@ -16,35 +16,37 @@ class TlsContext;
 
 constexpr std::chrono::seconds kHandshakeTimeout{5};
 
-/// Decides about accepted connections: the agent that listens. Called on the reactor's thread.
+/// Decides about accepted connections. The agent that listens implements it. Called on the reactor's thread.
 class Admission {
  public:
   virtual ~Admission() = default;
 
-  /// The TLS context for TCP connections; null: they are not secured (simulations). May throw UsageError.
+  /// Returns the TLS context for TCP connections, or null to leave them without TLS (simulations). May throw
+  /// UsageError.
   virtual std::shared_ptr<const TlsContext> security() = 0;
   /// Returns this worker's hello to `to`.
   virtual Hello introduction(const WorkerInfo& to) = 0;
-  /// The other side has authenticated and sent `theirs`. Answers by `Handshake::say`, `refuse` or `release`; the
-  /// connection is closed unless it was released. An exception is sent to the other side as a refusal.
+  /// Called when the other side has authenticated and sent its hello, `theirs`. Answers with `Handshake::say`,
+  /// `refuse` or `release`; the connection is then closed unless it was released. An exception becomes a refusal.
   virtual void introduced(Handshake& handshake, const Hello& theirs) = 0;
-  /// A connection was refused.
+  /// Called when a connection has been refused.
   virtual void refused(const std::string& why) = 0;
   /// Whether connections are closed without a refusal, as if no process listened here.
   virtual bool is_closed() const = 0;
 };
 
-/// The first exchange of a connection, from the side that accepts: TLS if it is a TCP connection, then the other side's
-/// hello, about which the Admission decides. Accepts kMaxHelloBytes and takes kHandshakeTimeout at most. If it fails,
-/// only the other side is told, and it learns nothing about the group before it has authenticated.
+/// The first exchange of an accepted connection: TLS if it is a TCP connection, and then the other side's hello, about
+/// which the Admission decides. Reads at most kMaxHelloBytes and takes at most kHandshakeTimeout. Errors in
+/// authentication or in the hello are logged and reported to the other side: as a TLS alert before it has
+/// authenticated, and as a refusal afterwards.
 ///
-/// Used on the reactor's thread only. Keeps itself alive until it is over.
+/// Used on the reactor's thread only. Keeps itself alive until it has finished.
 class Handshake : public std::enable_shared_from_this<Handshake> {
  public:
-  /// The handshakes of one listener that are not over.
-  struct Others {
-    Others(std::string worker, std::size_t most);
-    /// Logs a refused connection, but each text once a minute at most.
+  /// The unfinished handshakes of one listening socket.
+  struct Pending {
+    Pending(std::string worker, std::size_t most);
+    /// Logs a refused connection. Each text is logged at most once a minute.
     void note(const std::string& text);
 
     const std::string worker;
@@ -54,7 +56,7 @@ class Handshake : public std::enable_shared_from_this<Handshake> {
 
   /// `from`: the other side's address, for the log.
   Handshake(Reactor& reactor, std::shared_ptr<Admission> admission, std::unique_ptr<Stream> stream, bool tcp,
-            std::string from, std::shared_ptr<Others> others);
+            std::string from, std::shared_ptr<Pending> pending);
   ~Handshake();
   void start();
   void close();
@@ -64,10 +66,10 @@ class Handshake : public std::enable_shared_from_this<Handshake> {
   bool say(const Hello& hello);
   /// Sends a refusal and closes the connection. `session`: the number of this worker's session with the other side.
   void refuse(const std::string& why, RefusalKind kind, uint32_t session = 1);
-  /// As refuse, and logs it.
+  /// Same as `refuse`, and logs the reason.
   void refuse_and_note(const std::string& why, RefusalKind kind);
   bool other_side_has_gone() noexcept { return stream_.other_side_has_gone(); }
-  /// The stream, for a link. `plain`: as HandshakeStream::release.
+  /// Releases the stream to a link. `plain`: see HandshakeStream::release.
   std::unique_ptr<Stream> release(bool plain);
 
  private:
@@ -81,7 +83,7 @@ class Handshake : public std::enable_shared_from_this<Handshake> {
   Timer timer_;
   const bool tcp_;
   const std::string from_;
-  const std::shared_ptr<Others> others_;
+  const std::shared_ptr<Pending> pending_;
   bool authenticated_ = false;
   Bytes received_;
 };

@@ -29,8 +29,8 @@ struct ConnectionFailed : std::system_error {
 class HandshakeStream {
  public:
   /// Completion handler. Its argument is null on success, ConnectionClosed or ConnectionFailed if the connection has
-  /// ended, and AuthenticationError or MessageError if the other side's messages are wrong (tls_stream.h). The handler
-  /// must keep this object alive. It is never called before the function that received it returns, or after `close`.
+  /// ended, and AuthenticationError or MessageError if the TLS handshake fails (tls_stream.h). The handler must keep
+  /// this object alive. It is not called before the function that received it returns, and not after `close`.
   using Done = std::function<void(const std::exception_ptr&)>;
 
   explicit HandshakeStream(Reactor& reactor) : reactor_(reactor) {}
@@ -56,7 +56,7 @@ class HandshakeStream {
   void read(std::span<std::byte> to, Done done);
   /// False: it cannot be said. An empty socket buffer takes what is said here whole.
   bool send(std::span<const std::byte> bytes) noexcept;
-  /// The stream, for a link. `plain`: if it was secured, what follows is sent without TLS.
+  /// Releases the stream to a link. `plain`: ends TLS, if there is any, and releases the underlying stream.
   std::unique_ptr<Stream> release(bool plain) noexcept;
 
  private:

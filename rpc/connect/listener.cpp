@@ -13,9 +13,9 @@ Listener::Listener(const Ref<Loop>& loop, std::weak_ptr<Admission> admission, co
     : loop_(loop),
       admission_(std::move(admission)),
       unix_{nullptr, Timer(loop_->reactor()),
-            std::make_shared<Handshake::Others>(options.worker, options.max_half_open)},
+            std::make_shared<Handshake::Pending>(options.worker, options.max_half_open)},
       tcp_{nullptr, Timer(loop_->reactor()),
-           std::make_shared<Handshake::Others>(options.worker, options.max_half_open)} {}
+           std::make_shared<Handshake::Pending>(options.worker, options.max_half_open)} {}
 
 void Listener::listen_unix() { unix_.acceptor = network().listen_unix(loop_->reactor()); }
 void Listener::listen_tcp(const tcp::endpoint& at) { tcp_.acceptor = network().listen_tcp(loop_->reactor(), at); }
@@ -45,15 +45,15 @@ void Listener::accept(Door& door) {
       error = ENOMEM;
     }
     if (error != 0) return self->retry_later(door, error);
-    self->accept(door);  // first: the rest may throw
+    self->accept(door);  // before the rest, which may throw
     if (connection.stream) self->accepted(door, std::move(connection));
   });
 }
 
-/// For example, no file descriptor is left: to try again at once would only use processor time.
+/// Waits before the next attempt: after errors such as EMFILE, an immediate one would only waste processor time.
 void Listener::retry_later(Door& door, int error) {
   door.retry.call_after(std::chrono::milliseconds(100), [self = shared_from_this(), &door] { self->accept(door); });
-  Handshake::Others& strangers = *tcp_.handshakes;
+  Handshake::Pending& strangers = *tcp_.handshakes;
   strangers.note(std::string("an unknown peer: ") + std::strerror(error));
   strangers.half_open.close_oldest(Clock::now());
 }
@@ -83,7 +83,7 @@ void Listener::close() {
     for (Door* door : {&self->unix_, &self->tcp_}) {
       if (door->acceptor) door->acceptor->close();
       door->retry.cancel();
-      door->handshakes->half_open.close_all();  // they keep the agent alive, and nothing would continue them
+      door->handshakes->half_open.close_all();  // they keep the agent alive and could never finish
     }
   });
 }

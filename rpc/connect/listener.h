@@ -12,29 +12,29 @@
 
 namespace tendril::rpc::detail {
 
-/// Accepts connections and begins a Handshake on each. Its addresses are those of a worker; the Admission decides who
-/// may connect.
+/// Accepts connections at a worker's addresses and starts a Handshake on each. The Admission decides which peers may
+/// connect.
 class Listener : public std::enable_shared_from_this<Listener> {
  public:
   struct Options {
     std::string worker;              ///< this worker's name, for the log
-    std::size_t max_half_open = 64;  ///< handshakes at one time, for each kind of socket
+    std::size_t max_half_open = 64;  ///< limit of concurrent handshakes for each kind of socket
   };
   Listener(const Ref<Loop>& loop, std::weak_ptr<Admission> admission, const Options& options);
 
-  // Before `start`. They throw UsageError or boost::system::system_error.
+  // Call these before `start`. They throw UsageError or boost::system::system_error.
   void listen_unix();
   void listen_tcp(const boost::asio::ip::tcp::endpoint& at);
   void listen_tcp(int socket);  ///< a duplicate of a socket that is already listening
-  /// Accepts connections from now on; once.
+  /// Starts to accept connections. Call it once.
   void start();
 
   std::string unix_path() const;                                       ///< empty: none
-  std::optional<boost::asio::ip::tcp::endpoint> tcp_endpoint() const;  ///< nothing: none
+  std::optional<boost::asio::ip::tcp::endpoint> tcp_endpoint() const;  ///< nullopt: none
   bool is_open() const noexcept { return !closed_; }
-  /// Whether a connection waits to be accepted, or has not introduced itself. On the reactor's thread.
+  /// Whether a connection waits to be accepted, or has not sent its hello. Called on the reactor's thread.
   bool somebody_connects();
-  /// Thread-safe. The socket's folder is gone when it returns.
+  /// Thread-safe. When it returns, the folder of the Unix-domain socket has been removed.
   void close();
 
  private:
@@ -42,9 +42,9 @@ class Listener : public std::enable_shared_from_this<Listener> {
   struct Door {
     std::unique_ptr<Acceptor> acceptor;  // null: not listening
     Timer retry;
-    // Limited for each kind separately: strangers at the TCP port cannot keep this user's workers from the Unix-domain
-    // socket. Used on the reactor's thread.
-    const std::shared_ptr<Handshake::Others> handshakes;
+    // Each kind has a separate limit, so that strangers at the TCP port cannot lock this user's workers out of the
+    // Unix-domain socket. Used on the reactor's thread.
+    const std::shared_ptr<Handshake::Pending> handshakes;
   };
   void accept(Door& door);
   void accepted(Door& door, Acceptor::Accepted connection);

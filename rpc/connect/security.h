@@ -7,9 +7,9 @@
 
 namespace tendril::rpc::detail {
 
-/// Returns the TLS context for TCP connections: of the certificates, of the key, or, with neither, of this user's key
-/// on this host (SharedKey::of_this_user). Null in a simulation, whose network needs none. Throws UsageError if there
-/// is no key.
+/// Returns a TLS context for TCP connections. It uses the certificates, the key, or, if both are empty, this user's
+/// key on this host (SharedKey::of_this_user). Returns null in a simulation. Throws UsageError if this user's key can
+/// neither be read nor created.
 std::shared_ptr<const TlsContext> tls_context(const TlsCredentials& certificates, const SharedKey& key);
 
 }  // namespace tendril::rpc::detail

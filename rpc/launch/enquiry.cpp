@@ -30,7 +30,7 @@ struct TryAgain {
   bool late = false;  ///< its time was up
 };
 
-/// What rank 0 has answered to an enquiry with the hello `mine`.
+/// Interprets `theirs`, rank 0's answer to the enquiry `mine`.
 Found found(const Hello& mine, const Hello& theirs, Stream& stream) {
   if (!theirs.refusal.empty()) {
     switch (theirs.refusal_kind) {
@@ -57,9 +57,10 @@ Found found(const Hello& mine, const Hello& theirs, Stream& stream) {
           .rank_0_address = ends->remote};
 }
 
-/// Asks once, until the deadline. `failure`: not empty if this worker asks no more, but says why it cannot join.
-Found ask(const tcp::endpoint& address, const Enquirer& enquirer, Clock::time_point deadline,
-          const std::string& failure = {}) {
+/// Sends one enquiry and waits for the answer until the deadline. If `failure` is not empty, the enquiry does not ask
+/// to join, but reports why this worker cannot.
+Found ask(const tcp::endpoint& address, const Enquirer& enquirer, const std::shared_ptr<const TlsContext>& security,
+          Clock::time_point deadline, const std::string& failure = {}) {
   Hello mine;
   mine.worker = enquirer.self;
   mine.world_size = enquirer.world_size;
@@ -83,9 +84,11 @@ Found ask(const tcp::endpoint& address, const Enquirer& enquirer, Clock::time_po
     }
   };
   Reactor reactor;
-  const auto dial = std::make_shared<Dial>(
-      reactor, Dial::Addresses{.tcp = address}, [&] { return tls_context(enquirer.tls, enquirer.key); },
-      [&] { return std::optional(mine); }, outcome_is);
+  const auto dial = std::make_shared<Dial>(reactor, Dial::Addresses{.tcp = address},
+                                           Dial::Owner{.goes_on = [] { return true; },
+                                                       .security = [&] { return security; },
+                                                       .introduce = [&] { return mine; },
+                                                       .done = outcome_is});
   dial->start();
   while (!answer && !error && (reactor.run_one(deadline) || Clock::now() < deadline)) {
   }
@@ -109,6 +112,7 @@ Found ask(const tcp::endpoint& address, const Enquirer& enquirer, Clock::time_po
 Found find_group(const tcp::endpoint& address, const Enquirer& enquirer, Clock::time_point deadline,
                  std::chrono::milliseconds timeout) {
   const std::string where = address.address().to_string() + ":" + std::to_string(address.port());
+  const auto security = tls_context(enquirer.tls, enquirer.key);  // first: a missing key is known at once
   auto pause = 1ms;
   const auto start = Clock::now();
   auto next_note = kFirstNote;
@@ -116,7 +120,7 @@ Found find_group(const tcp::endpoint& address, const Enquirer& enquirer, Clock::
   for (;;) {
     const Clock::time_point full_time = Clock::now() + kAttemptTime;
     try {
-      return ask(address, enquirer, std::min(deadline, full_time));
+      return ask(address, enquirer, security, std::min(deadline, full_time));
     } catch (const TryAgain& e) {
       // The deadline may have cut the last attempt to a few milliseconds: then what an earlier one was told says more.
       if (!e.late || full_time <= deadline || problem.empty()) problem = e.why;
@@ -141,7 +145,7 @@ void tell_that_it_cannot_join(const tcp::endpoint& address, const Enquirer& enqu
   constexpr auto kTime = 2s;
   constexpr std::size_t kLongest = 1024;
   try {
-    ask(address, enquirer, Clock::now() + kTime, why.substr(0, kLongest));
+    ask(address, enquirer, tls_context(enquirer.tls, enquirer.key), Clock::now() + kTime, why.substr(0, kLongest));
   } catch (...) {  // its answer is a refusal; and without one it is missing at the deadline
   }
 }

@@ -14,7 +14,7 @@ namespace tendril::rpc::detail {
 struct Enquirer {
   WorkerInfo self;
   int world_size = 0;
-  SharedKey key;            ///< rank 0 has the same; none: this user's
+  SharedKey key;            ///< the same as rank 0's; empty: this user's
   TlsCredentials tls = {};  ///< in place of the key
 };
 
@@ -26,11 +26,10 @@ struct Found {
   boost::asio::ip::address local_address, rank_0_address;  ///< the two ends of the connection
 };
 
-/// Asks rank 0, which listens there, whether this worker may join: again until it listens, or until the group that is
-/// there already has gone. Throws TimeoutError (by the deadline), AuthenticationError (rank 0 has another key, or a
-/// certificate of another authority), and, where rank 0 refuses this worker, what it says: UsageError, or what its
-/// group has failed with. A wait of more than 5 s says on the error output what for. `timeout` is what that was at the
-/// start. Blocks.
+/// Asks rank 0 whether this worker may join. Retries until rank 0 listens at this address, or until an earlier group
+/// there has ended. Throws TimeoutError at the deadline, AuthenticationError (rank 0 has another key, or a certificate
+/// of another authority), and, if rank 0 refuses this worker, UsageError or the error with which the group failed.
+/// Logs the reason of a wait of more than 5 s. `timeout` is the full timeout, for error texts. Blocks.
 Found find_group(const boost::asio::ip::tcp::endpoint& address, const Enquirer& enquirer, Clock::time_point deadline,
                  std::chrono::milliseconds timeout);
 

@@ -56,7 +56,7 @@ void start_agent(GroupMember& member, const GroupSettings& settings, const InitO
   completed.rpc_timeout = options.rpc_timeout;
   completed.device_maps = options.device_maps;
   TENDRIL_CHECK_AS(UsageError, detail::simulator == nullptr || !given.tls,
-                   "init_rpc: TLS is not simulated, run it with real processes");
+                   "init_rpc: TLS certificates are not simulated, use real processes");
   const int port = metrics_port(options.metrics_port, settings.self.id, std::getenv);
   TENDRIL_CHECK_AS(UsageError, detail::simulator == nullptr || port < 0,
                    "init_rpc: metrics are not simulated, unset metrics_port and TENDRIL_METRICS_PORT");

@@ -66,7 +66,7 @@ Transport given_transport(Transport option, const char* variable) {
 }
 
 namespace {
-/// The value of a variable that must be 0 or 1; nothing if it is not set.
+/// Returns the value of a variable that must be 0 or 1, or nullopt if it is not set.
 std::optional<bool> flag(const char* name, const char* value) {
   const std::string said = value == nullptr ? "" : value;
   TENDRIL_CHECK_AS(UsageError, said.empty() || said == "0" || said == "1", name, " must be 0 or 1, got '", said, "'");
@@ -76,11 +76,13 @@ std::optional<bool> flag(const char* name, const char* value) {
 }  // namespace
 
 bool given_cuda_ipc(bool option, const char* variable) {
-  return option || flag("TENDRIL_CUDA_IPC", variable).value_or(false);
+  const bool said = flag("TENDRIL_CUDA_IPC", variable).value_or(false);
+  return option || said;
 }
 
 bool given_encrypt(bool option, const char* variable) {
-  return option && flag("TENDRIL_ENCRYPT", variable).value_or(true);
+  const bool said = flag("TENDRIL_ENCRYPT", variable).value_or(true);
+  return option && said;
 }
 
 }  // namespace tendril::rpc::detail

@@ -31,9 +31,12 @@ void AgentAdmission::introduced(Handshake& handshake, const Hello& theirs) {
 
 void AgentAdmission::begin_session(Handshake& handshake, const Hello& mine, const Hello& theirs) {
   if (const auto session = agent_.session(theirs.worker.id)) {
+    if (session->peer() != theirs.worker)  // a certificate is good for its worker's session only
+      return handshake.refuse("rank " + std::to_string(theirs.worker.id) + " is another worker",
+                              RefusalKind::try_later);
     if (session->incarnation() == theirs.incarnation || session->link()->gauges().connected) {
-      throw UsageError("rank " + std::to_string(theirs.worker.id) + " is connected to worker '" + mine.worker.name +
-                       "' already");
+      throw UsageError("rank " + std::to_string(theirs.worker.id) + " is already connected to worker '" +
+                       mine.worker.name + "'");
     }
     session->end(std::make_exception_ptr(PeerLostError(name_of(session->peer()) + " has been started anew", true)));
   }
@@ -41,12 +44,12 @@ void AgentAdmission::begin_session(Handshake& handshake, const Hello& mine, cons
   Reach reach;
   try {
     if (!theirs.resumption.endpoint.empty()) reach.endpoint = Agent::Endpoint::parse(theirs.resumption.endpoint);
-  } catch (const UsageError&) {  // then it cannot be asked whether it lives
+  } catch (const UsageError&) {  // then this worker cannot check whether the peer is alive
   }
   adopt_connection(agent_, handshake.release(mine.plain && theirs.plain), mine, theirs, std::move(reach), false);
 }
 
-/// Somebody asks whether it may join the group that meets here.
+/// Answers a worker that asks whether it may join the group.
 void AgentAdmission::answer_enquiry(Handshake& handshake, const Hello& theirs) {
   const Hello mine = hello_of(agent_, theirs.worker);
   agree_on_version(mine, theirs);
@@ -55,10 +58,14 @@ void AgentAdmission::answer_enquiry(Handshake& handshake, const Hello& theirs) {
   if (!refused_by_group(handshake, *events, theirs)) handshake.say(mine);
 }
 
-/// The other side continues, over this connection, a session that has lost its connection or has had none. If the
-/// connection is not used, the other side finds the session connected, or comes again.
+/// Continues a session that has lost its connection, or has not had one yet, over this connection. If the connection
+/// is not used, the other side finds the session connected or dials again.
 void AgentAdmission::continue_session(Handshake& handshake, const Hello& first, const Hello& theirs) {
   const auto session = agent_.session(theirs.worker.id);
+  if (session && session->incarnation() == theirs.incarnation && session->peer() != theirs.worker) {
+    throw UsageError("rank " + std::to_string(theirs.worker.id) + " is worker '" + session->peer().name + "', not '" +
+                     theirs.worker.name + "'");
+  }
   const auto link = session ? std::dynamic_pointer_cast<SocketLink>(session->link()) : nullptr;
   const ConnectionState::Hello said = said_of_session(theirs);
   auto decision = ConnectionState::Accept::refuse;
@@ -77,7 +84,7 @@ void AgentAdmission::continue_session(Handshake& handshake, const Hello& first, 
     if (!link || session->incarnation() != theirs.incarnation) throw UsageError(why);
     return handshake.refuse(why, RefusalKind::ended, link->state().session());
   }
-  if (decision == ConnectionState::Accept::newer) {  // the other side comes again, and finds the next session
+  if (decision == ConnectionState::Accept::newer) {  // the other side dials again and finds the next session
     const std::string why = name_of(session->peer()) + " has lost its session with this worker and begun another";
     return session->end(std::make_exception_ptr(PeerLostError(why, true)), {.may_return = true, .next = said.session});
   }
@@ -85,7 +92,7 @@ void AgentAdmission::continue_session(Handshake& handshake, const Hello& first, 
   if (decision == ConnectionState::Accept::ignore || handshake.other_side_has_gone()) return;
   const auto connector = agent_.connector_of(*session);
   link->state().take(said);
-  link->disconnect("the peer has opened another");  // this side may not have noticed
+  link->disconnect("the peer has opened another connection");  // this side may not have noticed the loss
   if (!link->can_resume()) throw UsageError("the session with worker '" + agent_.self.name + "' has ended");
   Hello mine = first;
   mine.resumption.peer_incarnation = theirs.incarnation;
@@ -98,7 +105,7 @@ void AgentAdmission::continue_session(Handshake& handshake, const Hello& first, 
   link->resume(std::move(connection), theirs.resumption.received);
 }
 
-/// Refuses one that cannot have a session, or join, and says why.
+/// Refuses a worker that cannot begin a session or join, with the reason. Returns false if it is not refused.
 bool AgentAdmission::refused_by_group(Handshake& handshake, GroupEvents& events, const Hello& theirs) {
   std::optional<GroupEvents::Refusal> refusal;
   const bool in_range = theirs.worker.id >= 0 && theirs.worker.id < agent_.options.world_size;

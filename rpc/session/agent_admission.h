@@ -10,7 +10,7 @@ namespace tendril::rpc::detail {
 
 class GroupEvents;
 
-/// What an agent answers to those who connect to it. Part of the agent.
+/// An agent's answers to the peers that connect to it. Owned by the agent.
 class AgentAdmission final : public Admission {
  public:
   explicit AgentAdmission(Agent::Impl& agent) noexcept : agent_(agent) {}

@@ -11,10 +11,10 @@ namespace tendril::rpc {
 
 namespace {
 
-/// So often in a row the reactor does what can be done at once before first connections are made all the same: who
-/// connects may keep silent.
+/// How often first connections are postponed while peers are connecting. There is a limit because a peer that connects
+/// may stay silent.
 constexpr int kMostLooks = 8;
-/// And so many are made before it has another look.
+/// How many first connections are started before the agent looks for connecting peers again.
 constexpr std::size_t kConnectsAtOnce = 16;
 
 }  // namespace
@@ -40,8 +40,9 @@ bool Agent::Impl::somebody_connects() const {
   return accepting && accepting->somebody_connects();
 }
 
-/// Where all call all for the first time at once, both sides of each pair would connect, and one of the two connections
-/// would be closed again. So those that others have begun come first: they make most of the own ones needless.
+/// If all workers call each other for the first time at once, both sides of each pair would connect, and one of the
+/// two connections would be closed. So this agent first accepts the connections that peers have begun, which makes
+/// most of its outgoing connections unnecessary.
 void Agent::Impl::connect_later() {
   loop->post_io([weak = weak_from_this()] {
     const auto agent = weak.lock();

@@ -65,7 +65,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   Agent::Endpoint listen(const Agent::ListenOptions& how);
   std::shared_ptr<detail::Listener> listening() const;  ///< null: it does not, or not any more
   std::optional<Agent::Endpoint> endpoint() const;      ///< where it listens
-  /// The TLS context for TCP connections; null in a simulation. Throws UsageError if there is no key.
+  /// Returns the TLS context for TCP connections, or null in a simulation. Throws UsageError if there is no key.
   std::shared_ptr<const detail::TlsContext> security();
   /// Throws UsageError for a routable address if the agent was given neither a key nor certificates. The error explains
   /// how to make a key.
@@ -149,7 +149,8 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<detail::GroupEvents> group_events_;
   std::shared_ptr<detail::Listener> accepting_;
   Agent::Endpoint endpoint_;                               // of accepting_
-  std::shared_ptr<const detail::TlsContext> key_context_;  // null: not needed yet
+  std::shared_ptr<const detail::TlsContext> key_context_;  // of context_key_; null: not needed yet
+  SharedKey context_key_;
   std::vector<std::shared_ptr<detail::Session>> sessions_;    // by rank; null: not connected
   std::vector<const detail::Session*> ending_;                // by rank: whose end is being told
   std::vector<EndedSessions> ended_;                          // by rank: of the last incarnation
@@ -161,7 +162,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::atomic<uint64_t> load_{0};
   uint64_t load_seen_ = 0;  // the leader's: at the last look
   std::atomic<Clock::rep> armed_{Clock::time_point::max().time_since_epoch().count()};
-  detail::Timer timer_;                             // the leader's
+  detail::Timer timer_;  // the leader's
   detail::AgentAdmission admission_{*this};
   std::vector<std::weak_ptr<detail::Connector>> connectors_;  // the leader's
   // The leader's: for sessions that have had no connection yet, to be started soon; and how often that was put off.

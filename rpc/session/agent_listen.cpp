@@ -1,4 +1,5 @@
-// Where an agent accepts connections, and what protects them.
+// An agent's listening sockets, and the TLS context of its connections.
+#include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 
 #include "tendril/rpc/connect/half_open.h"
@@ -7,13 +8,14 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/transport/network.h"
 #include "tendril/rpc/transport/sockets.h"
 
 namespace tendril::rpc {
 
 namespace {
 
-/// `optional`: if no folder or socket can be made (a full or read-only file system), TCP alone is used.
+/// If `optional` and no folder or socket can be made (a full or read-only file system), TCP alone is used.
 void listen_unix(detail::Listener& listener, const std::string& worker, bool optional) try {
   listener.listen_unix();
 } catch (const UsageError& e) {
@@ -33,7 +35,7 @@ void listen_tcp(detail::Listener& listener, const Agent::Impl& agent, const Agen
   const boost::asio::ip::tcp::endpoint at(detail::address_of(options.tcp_host, "Agent::listen"), options.tcp_port);
   agent.check_reachable("Agent::listen", options.tcp_host, at.address().is_loopback());
   TENDRIL_CHECK_AS(UsageError, !at.address().is_unspecified() || !options.advertised_host.empty(), "Agent::listen: '",
-                   options.tcp_host, "' is not an address that others can dial: set advertised_host");
+                   options.tcp_host, "' is not an address that peers can dial: set advertised_host");
   try {
     listener.listen_tcp(at);
   } catch (const boost::system::system_error& e) {
@@ -53,13 +55,11 @@ Agent::Endpoint Agent::Impl::listen(const Agent::ListenOptions& how) {
           .max_half_open = detail::max_half_open() + static_cast<std::size_t>(options.world_size)});
   if (how.unix_socket) listen_unix(*opened, self.name, how.tcp);
   if (how.tcp) listen_tcp(*opened, *this, how);
-  if (how.tcp) (void)security();  // now is better than at the first connection to find that there is no key
+  if (how.tcp) (void)security();  // reports a missing key now, not at the first connection
   Agent::Endpoint at{.unix_path = opened->unix_path()};
   if (const auto tcp = opened->tcp_endpoint()) {
     at.tcp_port = tcp->port();
-    at.tcp_host = how.tcp_socket >= 0            ? tcp->address().to_string()
-                  : !how.advertised_host.empty() ? how.advertised_host
-                                                 : detail::address_of(how.tcp_host, "Agent::listen").to_string();
+    at.tcp_host = how.advertised_host.empty() || how.tcp_socket >= 0 ? tcp->address().to_string() : how.advertised_host;
   }
   {
     const std::lock_guard lock(mutex_);
@@ -70,7 +70,7 @@ Agent::Endpoint Agent::Impl::listen(const Agent::ListenOptions& how) {
   }
   if (listening() != opened) {
     opened->close();
-    throw UsageError("Agent::listen: this agent listens already, or has been shut down");
+    throw UsageError("Agent::listen: this agent already listens, or has been shut down");
   }
   opened->start();
   return at;
@@ -88,15 +88,14 @@ std::optional<Agent::Endpoint> Agent::Impl::endpoint() const {
 }
 
 std::shared_ptr<const detail::TlsContext> Agent::Impl::security() {
-  if (options.tls) return detail::tls_context(options.tls, {});
-  {
-    const std::lock_guard lock(mutex_);
-    if (key_context_) return key_context_;
-  }
-  auto made = detail::tls_context({}, options.key);
+  if (options.tls || detail::network().is_trusted()) return detail::tls_context(options.tls, {});
+  const SharedKey key = options.key ? options.key : SharedKey::of_this_user();  // which may have been made anew
   const std::lock_guard lock(mutex_);
-  key_context_ = made;
-  return made;
+  if (!key_context_ || !std::ranges::equal(context_key_.bytes(), key.bytes())) {
+    key_context_ = detail::tls_context({}, key);
+    context_key_ = key;
+  }
+  return key_context_;
 }
 
 void Agent::Impl::check_reachable(const std::string& what, const std::string& host, bool loopback) const {

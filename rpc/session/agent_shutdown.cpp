@@ -4,9 +4,9 @@
 #include <system_error>
 #include <thread>
 
+#include "tendril/rpc/connect/listener.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/log.h"
-#include "tendril/rpc/connect/listener.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/threads/mutex.h"
 #include "tendril/rpc/threads/thread.h"

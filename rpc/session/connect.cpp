@@ -31,7 +31,7 @@ void connect(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& 
                                                        }
                                                      });
   agent.loop->post_io([self = agent.shared_from_this(), connector] { self->start(connector); });
-  // It ends by the deadline itself, unless this worker is shut down meanwhile.
+  // The connector finishes by the deadline, unless this worker is shut down before.
   while (!done->wait_until(Clock::now() + std::chrono::milliseconds(200))) {
     if (agent.is_shut_down()) throw UsageError(what + ": worker '" + agent.self.name + "' has been shut down");
   }

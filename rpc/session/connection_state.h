@@ -9,7 +9,7 @@
 
 /// Decision 13 as a state machine: what one side of a session does about its connections when something happens. Events
 /// are functions, what is to be done about them is what they return. Nothing here has a socket, asks for the time or
-/// knows what a frame is. SocketLink, Dial and Handshake do what is decided here.
+/// knows what a frame is. SocketLink, Connector and AgentAdmission do what is decided here.
 namespace tendril::rpc::detail {
 
 /// Of one session. The leader's.

@@ -8,6 +8,7 @@
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/introduction.h"
 #include "tendril/rpc/transport/socket_link.h"
+#include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
 
@@ -23,7 +24,7 @@ Dial::Addresses addresses_of(const Agent::Endpoint& endpoint) {
   boost::system::error_code bad;
   const auto number = asio::ip::make_address(endpoint.tcp_host, bad);
   if (bad) {
-    addresses.unusable = "tcp: '" + endpoint.tcp_host + "' is not an address";  // its resolution would block
+    addresses.unusable = "tcp: '" + endpoint.tcp_host + "' is not an address";  // resolving a name would block
   } else {
     addresses.tcp.emplace(number, endpoint.tcp_port);
   }
@@ -45,7 +46,7 @@ Connector::Connector(const std::shared_ptr<Agent::Impl>& agent, std::shared_ptr<
     : agent_(agent),
       peer_(session->peer()),
       endpoint_(session->reach().endpoint),
-      deadline_(Clock::time_point::max()),  // its ConnectionState has one
+      deadline_(Clock::time_point::max()),  // the session's ConnectionState has one
       session_(std::move(session)),
       link_(std::dynamic_pointer_cast<SocketLink>(session_->link())),
       timer_(agent->loop->reactor()) {
@@ -72,17 +73,16 @@ void Connector::start() {
   const auto self = shared_from_this();
   const auto dial = std::make_shared<Dial>(
       agent->loop->reactor(), addresses_of(endpoint_),
-      [weak = agent_] {
-        const auto alive = weak.lock();
-        return alive ? alive->security() : nullptr;
-      },
-      [self] { return self->introduce(); }, [self](Dial::Outcome&& outcome) { self->ended(std::move(outcome)); });
+      Dial::Owner{.goes_on = [self] { return !self->session_ || self->state().should_introduce(Clock::now()); },
+                  .security = [self] { return self->agent()->security(); },
+                  .introduce = [self] { return self->introduce(); },
+                  .done = [self](Dial::Outcome&& outcome) { self->ended(std::move(outcome)); }});
   dial_ = dial;
   dial->start();
 }
 
 void Connector::cancel() {
-  if (session_) return finish(nullptr);  // it ends with the agent
+  if (session_) return finish(nullptr);  // the session ends with the agent
   finish(std::make_exception_ptr(UsageError(describe() + ": this worker has been shut down")));
 }
 
@@ -97,10 +97,14 @@ void Connector::attempt_timed_out() {
       TimeoutError(describe() + ": no answer in time while " + (dial ? dial->phase() : "connecting"))));
 }
 
-std::optional<Hello> Connector::introduce() {
-  const auto agent = agent_.lock();
-  if (!agent || (session_ && !state().should_introduce(Clock::now()))) return std::nullopt;
-  mine_ = hello_of(*agent, peer_);
+std::shared_ptr<Agent::Impl> Connector::agent() const {
+  auto alive = agent_.lock();
+  if (!alive) throw UsageError(describe() + ": this worker has been shut down");
+  return alive;
+}
+
+Hello Connector::introduce() {
+  mine_ = hello_of(*agent(), peer_);
   if (session_) {
     const ConnectionState::Hello said = state().say_hello(link_->frames_received());
     mine_.resumption.peer_incarnation = said.peer_incarnation;
@@ -118,18 +122,18 @@ void Connector::ended(Dial::Outcome&& outcome) try {
   if (const auto* const failure = std::get_if<Dial::Failed>(&outcome)) return failed(*failure);
   if (const auto* const how = std::get_if<Dial::Unreached>(&outcome)) return unreached(*how);
   retry(std::get<Dial::Interrupted>(outcome).why);
-} catch (...) {  // what an authenticated peer has said is wrong
+} catch (...) {  // the answer of an authenticated peer is invalid
   finish(std::current_exception());
 }
 
 void Connector::unreached(const Dial::Unreached& how) {
   if (!session_) {
     return finish(std::make_exception_ptr(
-        PeerLostError(describe() + ": nobody at " + endpoint_.to_string() + " (" + how.why + ")", false)));
+        PeerLostError(describe() + ": no connection to " + endpoint_.to_string() + " (" + how.why + ")", false)));
   }
   if (!how.nobody_listens) return retry(how.why);
   finish(std::make_exception_ptr(PeerLostError(
-      state().begun() ? "its process has ended" : "nobody listens there: it has left, or its process has ended",
+      state().begun() ? "its process has ended" : "no process listens there: it has left, or its process has ended",
       true)));
 }
 
@@ -137,6 +141,7 @@ void Connector::answered(Dial::Answered answer) {
   const auto agent = agent_.lock();
   if (!agent) return finish(nullptr);
   const Hello& theirs = answer.hello;
+  if (session_ && theirs.worker != peer_) return retry("another worker listens there, '" + theirs.worker.name + "'");
   if (theirs.refusal_kind == RefusalKind::try_later) return retry(theirs.refusal);
   if (theirs.refusal_kind == RefusalKind::ended && session_) {
     if (state().ended_there(theirs.resumption.session)) return retry(theirs.refusal);
@@ -157,7 +162,7 @@ void Connector::answered(Dial::Answered answer) {
     case ConnectionState::Answer::not_needed:
       return finish(nullptr);
     case ConnectionState::Answer::stale:
-      return retry("it was told what is not so any more");
+      return retry("the hello of this worker was outdated");
     case ConnectionState::Answer::resume:
       break;
   }
@@ -166,9 +171,10 @@ void Connector::answered(Dial::Answered answer) {
   link_->resume(std::move(connection), theirs.resumption.received);
 }
 
-/// Only its peer ends a session: somebody else may have the port of one that cannot be reached at present.
+/// Only the peer itself may end a session: while it cannot be reached, another process may have its port.
 void Connector::failed(const Dial::Failed& failure) {
-  if (session_ && !failure.authenticated) return retry("whoever listens there is not the peer");
+  if (session_ && !failure.authenticated)
+    return retry("the process that listens there is not the peer: " + text_of(failure.error));
   try {
     std::rethrow_exception(failure.error);
   } catch (const AuthenticationError& e) {
@@ -182,11 +188,11 @@ void Connector::retry(const std::string& why) {
   if (const auto dial = std::exchange(dial_, {}).lock()) dial->cancel();
   if (session_) {
     if (const auto again = state().retry(Clock::now())) return wait_until(*again, &Connector::start);
-    return finish(std::make_exception_ptr(PeerLostError("no connection came about in time: " + why, false)));
+    return finish(std::make_exception_ptr(PeerLostError("no connection was made in time: " + why, false)));
   }
   const Clock::time_point next = Clock::now() + pause_;
   if (next >= deadline_) {
-    return finish(std::make_exception_ptr(TimeoutError(describe() + ": it was too busy until the deadline: " + why)));
+    return finish(std::make_exception_ptr(TimeoutError(describe() + ": no connection until the deadline: " + why)));
   }
   pause_ = std::min(2 * pause_, kLongestPause);
   wait_until(next, &Connector::start);

@@ -3,7 +3,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "tendril/rpc/connect/dial.h"
@@ -15,30 +14,31 @@ namespace tendril::rpc::detail {
 class ConnectionState;
 class SocketLink;
 
-/// Connects to a peer, by as many attempts (dial.h) as it takes while the peer is there but busy. Used on the leader's
-/// thread only, except for the constructors.
+/// Connects to a peer. Repeats the attempts (dial.h) while the peer is alive but busy. Used on the leader's thread
+/// only, except for the constructors.
 class Connector : public std::enable_shared_from_this<Connector> {
  public:
   /// Called with the error, or null after success.
   using Done = std::function<void(const std::exception_ptr&)>;
 
-  /// For a new session. `done` gets PeerLostError (nobody there), TimeoutError (by the deadline), MessageError or
-  /// UsageError (it is not the worker that it should be, or refuses).
+  /// For a new session. `done` gets PeerLostError (no process listens there), TimeoutError (at the deadline),
+  /// MessageError, or UsageError (it is another worker than expected, or it refuses).
   Connector(const std::shared_ptr<Agent::Impl>& agent, WorkerInfo peer, Agent::Endpoint endpoint,
             Clock::time_point deadline, Done done);
-  /// For a session without a connection, until it has one or has ended. Ends it if the peer's process is gone, or if
-  /// the peer does not know it any more. After a lost connection, the side that did not make it only asks whether the
-  /// peer is there, which will connect again; if both sides had connected at the same time, both may be that side, and
-  /// therefore it connects after a while.
+  /// For a session without a connection. Finishes when the session has a connection or has ended. Ends the session if
+  /// the peer's process is gone, or if the peer no longer knows the session. After a loss, the side that accepted the
+  /// lost connection only checks that the peer is alive, and waits for it to connect again. If both sides had
+  /// connected at the same time, both may wait for each other, so this side connects after a while.
   Connector(const std::shared_ptr<Agent::Impl>& agent, std::shared_ptr<Session> session);
 
   void start();
-  /// Ends it: this worker is shut down, or the peer has made a connection for the session.
+  /// Stops connecting: this worker is being shut down, or the peer has made a connection for the session.
   void cancel();
   bool is_for(const Session& session) const noexcept { return session_.get() == &session && !over_; }
 
  private:
-  std::optional<Hello> introduce();
+  std::shared_ptr<Agent::Impl> agent() const;  ///< throws UsageError if it has gone
+  Hello introduce();
   void ended(Dial::Outcome&& outcome);
   void answered(Dial::Answered answer);
   void failed(const Dial::Failed& failure);
@@ -50,16 +50,16 @@ class Connector : public std::enable_shared_from_this<Connector> {
   std::string describe() const;
   ConnectionState& state() const;  ///< of the session
 
-  // Nothing here keeps the loop: its queue holds this until it ends.
+  // No member may own the loop: the loop's queue holds this object until it has finished.
   const std::weak_ptr<Agent::Impl> agent_;
   const WorkerInfo peer_;
   const Agent::Endpoint endpoint_;
   const Clock::time_point deadline_;        // for a new session
-  const std::shared_ptr<Session> session_;  // whose connection was lost; null: a new one is made
+  const std::shared_ptr<Session> session_;  // has no connection; null: a new session
   const std::shared_ptr<SocketLink> link_;  // the session's
   Done done_;
 
-  std::weak_ptr<Dial> dial_;  // this attempt, which keeps this object; null between attempts
+  std::weak_ptr<Dial> dial_;  // the current attempt, which keeps this object alive; null between attempts
   Timer timer_;
   std::chrono::milliseconds pause_{1};
   bool over_ = false;

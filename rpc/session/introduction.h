@@ -16,7 +16,7 @@ Hello hello_of(const Agent::Impl& agent, const WorkerInfo& peer);
 ConnectionState::Hello said_of_session(const Hello& hello);
 /// Returns the options of a link on which these hellos have been exchanged.
 SocketLinkOptions link_options(const Agent::Impl& agent, const Hello& mine, const Hello& theirs);
-/// Adds the worker that said `theirs` as a peer, with this connection.
+/// Adds the worker that sent `theirs` as a peer, with this connection.
 void adopt_connection(Agent::Impl& agent, std::unique_ptr<Stream> connection, const Hello& mine, const Hello& theirs,
                       Reach reach, bool dialled);
 

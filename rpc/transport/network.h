@@ -57,7 +57,7 @@ class Network {
   /// Duplicates a socket that is already listening. Throws boost::system::system_error.
   virtual std::unique_ptr<Acceptor> listen_tcp(Reactor& reactor, int socket) = 0;
 
-  /// Whether all connections are this program's own, so that none needs TLS: a simulation.
+  /// Whether all connections stay inside this process, so that they need no TLS (simulations).
   virtual bool is_trusted() const noexcept { return false; }
   /// Resolves a host name. Blocks for as long as the system's resolver takes.
   virtual std::vector<boost::asio::ip::address> look_up(const std::string& host, boost::system::error_code& error) = 0;

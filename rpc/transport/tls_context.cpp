@@ -1,4 +1,4 @@
-// The part of TLS that Asio and OpenSSL do: tls_credentials.cpp reads the files.
+// The setup of OpenSSL, partly through Asio. tls_credentials.cpp reads the files.
 #include "tendril/rpc/transport/tls_context.h"
 
 #include <openssl/crypto.h>
@@ -44,13 +44,13 @@ void verify_own(SSL_CTX* context, const PemText& certificate, const PemText& aut
   }
 }
 
-/// The cipher suite of connections with a pre-shared key. Its hash is that of the key's derivation, as TLS demands.
+/// The cipher suite of connections with a pre-shared key. TLS 1.3 ties the key to the suite's hash, SHA-256.
 constexpr unsigned char kKeyCipher[] = {0x13, 0x01};
 constexpr const char* kKeyCipherName = "TLS_AES_128_GCM_SHA256";
-/// The identity of the pre-shared key. It says nothing about the group.
+/// The identity of the pre-shared key. It is sent unencrypted, so it contains nothing about the group.
 constexpr char kKeyIdentity[] = "tendril 1";
 constexpr std::size_t kKeyIdentityBytes = sizeof kKeyIdentity - 1;
-/// OpenSSL takes a pre-shared key for a session to resume, which it allows within one context only.
+/// OpenSSL treats a pre-shared key as a session to resume, and resumes sessions only within one session id context.
 constexpr unsigned char kSessionContext[] = "tendril";
 
 }  // namespace
@@ -62,7 +62,7 @@ TlsContext::TlsContext() {
   constexpr long kMaxCertificateBytes = 16 * 1024;  // of a peer's chain
   const bool set = SSL_CTX_set_min_proto_version(native, TLS1_3_VERSION) == 1 &&
                    SSL_CTX_set_num_tickets(native, 0) == 1;  // a connection is never resumed; a session is, above it
-  TENDRIL_CHECK_AS(RpcError, set, "OpenSSL has no TLS 1.3");
+  TENDRIL_CHECK_AS(RpcError, set, "OpenSSL does not support TLS 1.3");
   SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_max_cert_list(native, kMaxCertificateBytes);
   SSL_CTX_set_mode(native, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
@@ -71,13 +71,13 @@ TlsContext::TlsContext() {
 }
 
 struct TlsContext::Callbacks {
-  /// Where an SSL_CTX keeps its TlsContext. (Asio uses the index of SSL_CTX_set_app_data.)
+  /// Returns the index under which an SSL_CTX stores its TlsContext. (Asio uses that of SSL_CTX_set_app_data.)
   static int index() {
     static const int index = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
     return index;
   }
 
-  /// Makes the session that stands for the pre-shared key, or returns null.
+  /// Returns a new session that represents the pre-shared key, or null on failure.
   static SSL_SESSION* session(SSL* ssl) {
     const auto& self = *static_cast<const TlsContext*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), index()));
     const SSL_CIPHER* const cipher = SSL_CIPHER_find(ssl, kKeyCipher);
@@ -89,7 +89,7 @@ struct TlsContext::Callbacks {
                      SSL_SESSION_set1_id_context(made.get(), kSessionContext, sizeof kSessionContext) == 1;
     return set ? made.release() : nullptr;
   }
-  /// The client offers the key.
+  /// Called in the client. Offers the key.
   static int offer(SSL* ssl, const EVP_MD* hash, const unsigned char** identity, std::size_t* identity_bytes,
                    SSL_SESSION** made) {
     *made = nullptr;
@@ -99,7 +99,7 @@ struct TlsContext::Callbacks {
     *identity_bytes = kKeyIdentityBytes;
     return *made != nullptr ? 1 : 0;
   }
-  /// The server looks up the key that a client offers.
+  /// Called in the server. Returns the key if the client offers its identity.
   static int find(SSL* ssl, const unsigned char* identity, std::size_t identity_bytes, SSL_SESSION** made) {
     const bool known =
         identity_bytes == kKeyIdentityBytes && std::memcmp(identity, kKeyIdentity, kKeyIdentityBytes) == 0;
@@ -109,11 +109,11 @@ struct TlsContext::Callbacks {
 };
 
 TlsContext::TlsContext(const SharedKey& key) : TlsContext() {
-  TENDRIL_CHECK_AS(UsageError, key, "TLS with a pre-shared key needs a key");
+  TENDRIL_CHECK_AS(UsageError, key, "TlsContext: key: expected a shared key, got an empty one");
   has_key_ = true;
   key_origin_ = key.origin();
   SSL_CTX* const native = context.native_handle();
-  constexpr char kLabel[] = "tendril tls psk 1";  // no other use of the key begins so
+  constexpr char kLabel[] = "tendril tls psk 1";  // not used to derive any other key
   unsigned int bytes = 0;
   const bool derived =
       HMAC(EVP_sha256(), key.bytes().data(), static_cast<int>(key.bytes().size()),
@@ -122,8 +122,8 @@ TlsContext::TlsContext(const SharedKey& key) : TlsContext() {
   TENDRIL_CHECK_AS(RpcError,
                    derived && SSL_CTX_set_ciphersuites(native, kKeyCipherName) == 1 &&
                        SSL_CTX_set_session_id_context(native, kSessionContext, sizeof kSessionContext) == 1,
-                   "OpenSSL has no HMAC-SHA256 or no ", kKeyCipherName);
-  TENDRIL_CHECK_AS(RpcError, SSL_CTX_set_ex_data(native, Callbacks::index(), this) == 1, "OpenSSL has no memory");
+                   "OpenSSL does not support HMAC-SHA256 or ", kKeyCipherName);
+  TENDRIL_CHECK_AS(RpcError, SSL_CTX_set_ex_data(native, Callbacks::index(), this) == 1, "OpenSSL is out of memory");
   SSL_CTX_set_psk_use_session_callback(native, &Callbacks::offer);
   SSL_CTX_set_psk_find_session_callback(native, &Callbacks::find);
 }

@@ -13,9 +13,9 @@ namespace tendril::rpc::detail {
 /// The settings of all TLS connections of a worker: certificates, or a pre-shared key.
 class TlsContext {
  public:
-  /// With certificates; make_tls_context (tls_pem.h) reads them.
+  /// For certificates, which make_tls_context (tls_pem.h) adds.
   TlsContext();
-  /// With a pre-shared key (RFC 8446, 4.2.11), which is derived from `key`. Throws UsageError if it is empty.
+  /// For a pre-shared key (RFC 8446, 4.2.11) that is derived from `key`. Throws UsageError if `key` is empty.
   explicit TlsContext(const SharedKey& key);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;

@@ -142,7 +142,11 @@ bool TlsStream::peer_may_be(const std::string& worker) const {
   if (context_->has_key()) return true;
   const std::lock_guard lock(mutex_);
   const std::unique_ptr<X509, void (*)(X509*)> certificate(SSL_get1_peer_certificate(ssl_.get()), &X509_free);
-  return certificate && X509_check_host(certificate.get(), worker.data(), worker.size(), 0, nullptr) == 1;
+  if (!certificate) return false;
+  char* found = nullptr;  // X509_check_host ignores the case of letters, and takes wildcards
+  const bool good = X509_check_host(certificate.get(), worker.data(), worker.size(), 0, &found) == 1 && worker == found;
+  OPENSSL_free(found);
+  return good;
 }
 
 ssize_t TlsStream::peek(std::byte& first) noexcept { return transfer_->below->peek(first); }
@@ -182,28 +186,27 @@ void TlsStream::throw_handshake_error() {
   const std::string reason = reason_text();
   const int code = ERR_GET_REASON(ERR_peek_last_error());
   if (context_->has_key()) {
-    // RFC 8446 wants decrypt_error, OpenSSL 3.0 sends illegal_parameter.
+    // RFC 8446 requires decrypt_error, but OpenSSL 3.0 sends illegal_parameter.
     if (code == SSL_R_BINDER_DOES_NOT_VERIFY || code == SSL_R_TLSV1_ALERT_DECRYPT_ERROR ||
         code == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER)
       throw AuthenticationError(key_differs());
-    // No key was offered, or none was accepted, so the server would have to show a certificate.
+    // The client offered no key, or the server did not accept it, so the server would have to present a certificate.
     const bool certificates = code == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM || code == SSL_R_CERTIFICATE_VERIFY_FAILED;
     if (certificates) {
-      throw AuthenticationError(std::string("the other side has certificates, and this worker a shared key") +
+      throw AuthenticationError(std::string("the other side does not use a shared key, but this worker does") +
                                 kKeyAndCertificates);
     }
   }
-  const long verified = SSL_get_verify_result(ssl_.get());
+  const long verified = context_->has_key() ? X509_V_OK : SSL_get_verify_result(ssl_.get());
   if (verified != X509_V_OK) {
     throw AuthenticationError(std::string("the other side's certificate is refused: ") +
                               X509_verify_cert_error_string(verified));
   }
   if (certificate_was_refused()) throw AuthenticationError(kRefusedThere + reason);
-  if (code == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
-    throw AuthenticationError("the other side has shown no certificate");
+  if (code == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) throw AuthenticationError("the other side sent no certificate");
   if (code == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE && !context_->has_key()) {
     throw AuthenticationError("the other side refused this worker's handshake (" + reason +
-                              "): it may have a shared key in place of certificates" + kKeyAndCertificates);
+                              "): it may use a shared key in place of certificates" + kKeyAndCertificates);
   }
   throw MessageError("bad TLS handshake: " + reason);
 }

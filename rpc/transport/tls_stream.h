@@ -15,14 +15,13 @@ namespace tendril::rpc::detail {
 
 class TlsContext;
 
-/// Reports that one side has not proven that it belongs to the group: it does not hold the key, or its certificate is
-/// refused.
+/// Thrown if one side has not authenticated: it does not hold the key, or its certificate is refused.
 class AuthenticationError : public UsageError {
  public:
   using UsageError::UsageError;
 };
 
-/// TLS 1.3 over another stream, which it owns. Both sides authenticate: with certificates, or with a pre-shared key.
+/// TLS 1.3 over another stream, which it owns. Both sides authenticate, with certificates or with a pre-shared key.
 ///
 /// asio::ssl::stream is not used: only one thread at a time may use it, and it moves bytes by composed operations,
 /// whereas a link makes the system calls itself (socket_link.h).
@@ -38,17 +37,17 @@ class TlsStream final : public Stream {
   ~TlsStream() override;
 
   enum class Progress { done, wait_to_read, wait_to_write, closed };
-  /// Continues the handshake. When it is done, the other side has authenticated; with certificates, it may still refuse
-  /// the dialler's, which the first `read` reports. Throws AuthenticationError if either side does not accept the
-  /// other's key or certificate, MessageError if the handshake fails otherwise.
+  /// Continues the handshake. After `done`, the other side has authenticated. With certificates, an acceptor may still
+  /// refuse the dialler's, which the dialler's first `read` reports. Throws AuthenticationError if either side
+  /// rejects a key or a certificate, and MessageError if the handshake fails for another reason.
   Progress handshake();
-  /// Whether the other side may be the worker of this name: with certificates, its certificate must contain the name
-  /// (as a DNS name, or, without any, as its common name). Needs a handshake that is done.
+  /// Whether the other side may use this worker name. With certificates, its certificate must contain the name, as a
+  /// DNS name or, if it has no DNS names, as its common name. Call it after the handshake.
   bool peer_may_be(const std::string& worker) const;
-  /// From now on reads more than one record from the stream below at a time. Until then, no byte that follows the last
-  /// record read is taken from it.
+  /// Allows reading more than one record at a time from the stream below. Before this call, no byte after the last
+  /// record is taken from it.
   void read_ahead() noexcept;
-  /// The stream below. This object must not be used afterwards.
+  /// Releases the stream below, without ending TLS on it. This object must not be used afterwards.
   std::unique_ptr<Stream> give_back() noexcept;
 
   /// errno may also be EPROTO (bytes were changed) or EACCES (the other side refused this side's certificate). After a

@@ -25,7 +25,7 @@ enum RecordId : uint16_t {
   kRefusalKind = 12,   // u8; absent: 0
   kCudaIpc = 13,       // nothing; absent: it neither lends device memory nor borrows
   kSession = 14,       // u32 session number, u32 last attempt accepted; absent: 1 and 0
-  kPlain = 15,         // nothing; absent: TLS, if it is a TCP connection
+  kPlain = 15,         // nothing; absent: over TCP, TLS continues after the hellos
   kFirstFeature = 64   // this and above: Hello::features
 };
 

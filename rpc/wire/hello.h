@@ -12,8 +12,8 @@
 #include "tendril/rpc/worker.h"
 
 /// The first exchange of a connection, before any frame: the one that connects sends a Hello, the other answers with
-/// its own. Each checks the other's before it believes anything else. docs/wire.md. Nothing
-/// here does I/O.
+/// its own. Each checks the other's hello before it uses anything else. docs/wire.md has the format. Nothing here does
+/// I/O.
 namespace tendril::rpc {
 
 inline constexpr std::size_t kMaxHelloBytes = 4096;
@@ -60,7 +60,7 @@ struct Hello {
   uint64_t request_window = uint64_t{256} << 20;  ///< bytes of requests not yet started that it keeps (flow_control.h)
   Resumption resumption = {};
   DeviceReport devices = {};  ///< how many it has, and where it maps them to on the other's side
-  bool plain = false;  ///< over TCP it wants no TLS after the hellos; done if the other side says so too
+  bool plain = false;         ///< over TCP, TLS ends after the hellos if both sides set this
   /// Nobody's session begins: who says it would like to know whether it may join the group that meets here, and whom it
   /// has reached. `group` is empty.
   bool enquiry = false;

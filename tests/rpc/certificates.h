@@ -42,7 +42,7 @@ class Certificates {
       long valid_for_s = 3600;         ///< negative: it has expired so long ago
       const char* password = nullptr;  ///< of the key's file
       const char* extended_use = nullptr;
-      const char* names = nullptr;  ///< of subjectAltName: "DNS:a,DNS:b"
+      const char* names = nullptr;  ///< the subjectAltName, for example "DNS:a,DNS:b"
     };
     /// A certificate and its key, in files of that name.
     tendril::rpc::TlsFiles issue(const std::string& name) const { return issue(name, {}); }

@@ -12,10 +12,11 @@
 
 namespace rpc_test {
 
-/// A peer that speaks TLS, but not by this library's rules. Blocks, a minute at most.
+/// A TLS peer that uses OpenSSL directly, and so need not follow the library's protocol. Each read waits for at most a
+/// minute.
 class RawTls {
  public:
-  /// With these certificates, or without any.
+  /// Presents this certificate, or none if `files` is null.
   RawTls(int socket, bool dials, const tendril::rpc::TlsFiles* files, int highest_version = TLS1_3_VERSION)
       : context_(SSL_CTX_new(TLS_method()), &SSL_CTX_free), ssl_(nullptr, &SSL_free) {
     SSL_CTX_set_max_proto_version(context_.get(), highest_version);
@@ -26,14 +27,14 @@ class RawTls {
     ssl_.reset(SSL_new(context_.get()));
     shake_hands(socket, dials);
   }
-  /// With a shared key.
+  /// Uses the shared key of `context`.
   RawTls(int socket, bool dials, tendril::rpc::detail::TlsContext& context)
       : context_(nullptr, &SSL_CTX_free), ssl_(SSL_new(context.context.native_handle()), &SSL_free) {
     shake_hands(socket, dials);
   }
   bool connected() const noexcept { return good_; }
   SSL* ssl() const noexcept { return ssl_.get(); }
-  /// With what reading ends.
+  /// Reads until the connection ends. Returns OpenSSL's reason, or an empty string if there is none.
   std::string why_it_ends() {
     char byte = 0;
     while (good_ && SSL_read(ssl_.get(), &byte, 1) > 0) {

@@ -1,4 +1,4 @@
-// Who gives way among connections that have not proven themselves, and what is said of those that were refused.
+// The limit on unauthenticated connections, and the log of refused ones.
 #include "tendril/rpc/connect/half_open.h"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,7 @@
 // Connections to an agent's TCP port, with and without the shared key.
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/ssl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -85,7 +88,7 @@ BOOST_AUTO_TEST_CASE(scanners_learn_nothing) {
     const Bytes answer = stranger.receive_until_closed();
     const std::string heard(reinterpret_cast<const char*>(answer.data()), answer.size());
     for (const char* secret : {"group", "server", "friend"}) BOOST_TEST(!contains(heard, secret));
-    BOOST_TEST(answer.size() <= 16U);  // an alert
+    BOOST_TEST(answer.size() <= 16U);  // at most an alert
   }
   {
     const RawClient browser(endpoint);
@@ -95,7 +98,7 @@ BOOST_AUTO_TEST_CASE(scanners_learn_nothing) {
   check_alive(agent, endpoint);
 }
 
-BOOST_AUTO_TEST_CASE(key_holder_of_another_group_is_told_so) {
+BOOST_AUTO_TEST_CASE(key_holder_learns_that_the_group_differs) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = listen_tcp(agent);
   tendril::rpc::detail::TlsContext context(group_key());
@@ -112,7 +115,36 @@ BOOST_AUTO_TEST_CASE(key_holder_of_another_group_is_told_so) {
   check_alive(agent, endpoint);
 }
 
-BOOST_AUTO_TEST_CASE(encryption_is_off_only_if_both_sides_say_so) {
+// docs/wire.md, written by hand: what others must do to connect.
+int offer_documented_key(SSL* ssl, const EVP_MD*, const unsigned char** identity, std::size_t* bytes,
+                         SSL_SESSION** session) {
+  constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
+  unsigned char key[32];
+  unsigned int size = 0;
+  HMAC(EVP_sha256(), group_key().bytes().data(), static_cast<int>(group_key().bytes().size()),
+       reinterpret_cast<const unsigned char*>("tendril tls psk 1"), 17, key, &size);
+  *session = SSL_SESSION_new();
+  SSL_SESSION_set1_master_key(*session, key, size);
+  SSL_SESSION_set_cipher(*session, SSL_CIPHER_find(ssl, kAes128GcmSha256));
+  SSL_SESSION_set_protocol_version(*session, TLS1_3_VERSION);
+  *identity = reinterpret_cast<const unsigned char*>("tendril 1");
+  *bytes = 9;
+  return 1;
+}
+
+BOOST_AUTO_TEST_CASE(documented_key_is_accepted) {
+  Agent agent(options_of("server", 0), functions());
+  const Agent::Endpoint endpoint = listen_tcp(agent);
+  const RawClient peer(endpoint);
+  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
+  SSL_CTX_set_psk_use_session_callback(context.get(), &offer_documented_key);
+  const std::unique_ptr<SSL, void (*)(SSL*)> ssl(SSL_new(context.get()), &SSL_free);
+  SSL_set_fd(ssl.get(), peer.socket());
+  BOOST_TEST(SSL_connect(ssl.get()) == 1);
+  BOOST_TEST(SSL_session_reused(ssl.get()) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(encryption_ends_only_if_both_sides_agree) {
   AgentOptions plain = options_of("server", 0);
   plain.encrypt = false;
   Agent agent(plain, functions());
@@ -131,7 +163,7 @@ BOOST_AUTO_TEST_CASE(encryption_is_off_only_if_both_sides_say_so) {
       BOOST_TEST(text(answers[i].wait()).size() == expected);
     }
   }
-  // Without encryption, too, the key is needed.
+  // The key is needed even without encryption.
   AgentOptions stranger = options_of("stranger", 1, SharedKey::random("another key"));
   stranger.encrypt = false;
   Agent other(stranger, functions());

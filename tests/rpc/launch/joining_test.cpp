@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(who_has_a_key_or_another_authority_where_the_group_has_cert
   const std::string other = run(1, stranger, 60s), plain = run(2, {}, 60s);
   const std::string where = ": rank 0 at 127.0.0.1:" + std::to_string(port.number()) + ": ";
   BOOST_TEST(contains(other, where + "the other side's certificate is refused: unable to get local issuer"), other);
-  BOOST_TEST(contains(plain, where + "the other side has certificates, and this worker a shared key"), plain);
+  BOOST_TEST(contains(plain, where + "the other side does not use a shared key, but this worker does"), plain);
   rank_0.join();
   BOOST_TEST(contains(error, "these workers have not joined: rank 1, rank 2"), error);
   BOOST_TEST(contains(error, "the other side refused this worker's certificate: tlsv1 alert unknown ca"), error);
@@ -171,9 +171,9 @@ BOOST_AUTO_TEST_CASE(who_has_certificates_where_the_group_has_a_key_is_told) {
   BOOST_TEST(contains(error_of<RpcError>([&] { Group(name_of(1), options); }), "both a key and certificates"));
   options.key = {};
   const std::string told = error_of<RpcError>([&] { Group(name_of(1), options); });
-  BOOST_TEST(contains(told, "it may have a shared key in place of certificates"), told);
+  BOOST_TEST(contains(told, "it may use a shared key in place of certificates"), told);
   rank_0.join();
-  BOOST_TEST(contains(error, "the other side has certificates, and this worker a shared key"), error);
+  BOOST_TEST(contains(error, "the other side does not use a shared key, but this worker does"), error);
 }
 
 BOOST_AUTO_TEST_CASE(workers_that_take_little_in_a_message_meet_all_the_same) {
@@ -345,7 +345,8 @@ BOOST_AUTO_TEST_CASE(a_worker_with_another_key_is_told_at_once_and_named_at_the_
   const std::string text = error_of<UsageError>([&] { Group group("w1", stranger); });
   zero.join();
   BOOST_TEST(contains(text, "does not hold this worker's key (the stranger's key)"), text);
-  BOOST_TEST(contains(missing, "refused: a connection from 127.0.0.1: the other side does not hold this worker's key"), missing);
+  BOOST_TEST(contains(missing, "refused: a connection from 127.0.0.1: the other side does not hold this worker's key"),
+             missing);
 }
 
 BOOST_AUTO_TEST_CASE(the_end_of_rank_0_ends_a_gathering) {

@@ -47,7 +47,7 @@ std::vector<Bytes> packets() {
   return all;
 }
 
-constexpr std::size_t kRecordHeaderBytes = 5;  // of TLS: fewer are waited for
+constexpr std::size_t kRecordHeaderBytes = 5;  // of TLS: after fewer bytes, rank 0 waits for the rest
 
 /// Sends each packet on a connection of its own and waits until rank 0 has read it: it answers or closes, but for the
 /// one that is incomplete.

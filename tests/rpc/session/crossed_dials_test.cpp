@@ -8,7 +8,6 @@
 
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/introduction.h"
-#include "tendril/rpc/session/introduction.h"
 #include "tendril/rpc/transport/socket_link.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/session/cutting_proxy.h"
@@ -116,7 +115,7 @@ bool check_one_connection(uint64_t bytes) {
 BOOST_AUTO_TEST_CASE(wherever_two_dials_cross_the_session_ends_with_one_connection_and_each_call_runs_once) {
   Introduced sample;
   const std::size_t hello = encode(tendril::rpc::detail::hello_of(sample.a->impl(), sample.b->self())).size();
-  // About the bytes of the TLS handshake with a shared key, and the two hellos.
+  // Approximate size of a TLS handshake with a shared key and of the two hellos.
   const std::size_t handshake = 900 + 2 * hello;
   int crossings = 0, kept = 0;
   for (uint64_t bytes = 0; bytes < handshake; bytes += 37, ++crossings) kept += check_one_connection(bytes);

@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(agent_reports_what_it_cannot_open) {
   BOOST_TEST(refused > 3);
 }
 
-BOOST_AUTO_TEST_CASE(proof_needs_no_descriptor_for_the_key) {
+BOOST_AUTO_TEST_CASE(handshake_needs_no_descriptor_for_the_key) {
 #ifdef __SANITIZE_ADDRESS__
   BOOST_TEST_MESSAGE("skipped: the undefined-behaviour sanitizer needs descriptors of its own");
   return;

@@ -111,7 +111,8 @@ void run_program(ThroughProxy& net, std::size_t first) {
 
 TlsCredentials new_credentials() {
   const Certificates folder;
-  return TlsCredentials::from_files(Certificates::Authority(folder, "authority").issue("both", {.names = "DNS:a,DNS:b"}));
+  const Certificates::Authority authority(folder, "authority");
+  return TlsCredentials::from_files(authority.issue("both", {.names = "DNS:a,DNS:b"}));
 }
 
 void check_answer(const Message& answer, std::size_t number, int64_t elements = 3) {

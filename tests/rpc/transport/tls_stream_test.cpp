@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(no_more_arrives_than_was_counted_as_written) {
   BOOST_TEST((arrived == bytes));
 }
 
-/// Calls `handshake` of both sides until one of them throws. Returns what each has thrown.
+/// Calls `handshake` of both sides until both have thrown, but at most 100 times. Returns the texts of the errors.
 std::pair<std::string, std::string> errors_of(TlsStream& a, TlsStream& b) {
   std::string first, second;
   for (int i = 0; i < 100 && (first.empty() || second.empty()); ++i) {
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(shared_key_protects_a_connection) {
   BOOST_TEST((read_all(b, sockets.ends[1], there.size()) == there));
 }
 
-BOOST_AUTO_TEST_CASE(different_keys_are_noticed_on_both_sides) {
+BOOST_AUTO_TEST_CASE(both_sides_report_different_keys) {
   const Bytes long_key(64, std::byte{7});
   for (const auto& [mine, theirs] :
        {std::pair(SharedKey::random("mine"), SharedKey::random("theirs")),
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(different_keys_are_noticed_on_both_sides) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(key_and_certificates_do_not_fit) {
+BOOST_AUTO_TEST_CASE(key_and_certificates_cannot_be_mixed) {
   const Certificates folder;
   const Certificates::Authority authority(folder, "authority");
   for (const bool dialler_has_key : {true, false}) {
@@ -264,8 +264,8 @@ BOOST_AUTO_TEST_CASE(key_and_certificates_do_not_fit) {
     TlsStream b(dialler_has_key ? certificates : key, sockets.stream(1), TlsStream::Side::acceptor);
     const auto [first, second] = errors_of(a, b);
     BOOST_TEST(contains(dialler_has_key ? first : second,
-                        "the other side has certificates, and this worker a shared "
-                        "key: give all workers certificates, or none"));
+                        "the other side does not use a shared key, but this worker does: "
+                        "give all workers certificates, or none"));
     BOOST_TEST(!(dialler_has_key ? second : first).empty());
   }
 }
