@@ -31,13 +31,13 @@ void AgentAdmission::introduced(Handshake& handshake, const Hello& theirs) {
 
 void AgentAdmission::begin_session(Handshake& handshake, const Hello& mine, const Hello& theirs) {
   if (const auto session = agent_.session(theirs.worker.id)) {
-    if (session->peer() != theirs.worker)  // a certificate is good for its worker's session only
-      return handshake.refuse("rank " + std::to_string(theirs.worker.id) + " is another worker",
-                              RefusalKind::try_later);
     if (session->incarnation() == theirs.incarnation || session->link()->gauges().connected) {
       throw UsageError("rank " + std::to_string(theirs.worker.id) + " is already connected to worker '" +
                        mine.worker.name + "'");
     }
+    if (session->peer() != theirs.worker)  // only the worker itself may end its session
+      return handshake.refuse("rank " + std::to_string(theirs.worker.id) + " is another worker",
+                              RefusalKind::try_later);
     session->end(std::make_exception_ptr(PeerLostError(name_of(session->peer()) + " has been started anew", true)));
   }
   if (!handshake.say(mine)) return;
