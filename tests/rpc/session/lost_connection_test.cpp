@@ -52,7 +52,7 @@ tendril::Tensor counted(int64_t n) {
   return tensor;
 }
 
-/// Rank 0 has connected to rank 1 through the proxy.
+/// Rank 0 has connected to rank 1 through the proxy. Without certificates, the link does not use TLS.
 struct ThroughProxy {
   explicit ThroughProxy(std::chrono::milliseconds grace = 60s, const TlsCredentials& tls = {},
                         std::chrono::milliseconds liveness = AgentOptions{}.liveness_timeout) {
@@ -63,7 +63,8 @@ struct ThroughProxy {
                           .num_worker_threads = 2,
                           .liveness_timeout = liveness,
                           .grace_period = grace,
-                          .tls = tls};
+                          .tls = tls,
+                          .encrypt = static_cast<bool>(tls)};
     };
     a = std::make_unique<Agent>(options("a", 0), functions());
     b = std::make_unique<Agent>(options("b", 1), functions());
