@@ -118,10 +118,8 @@ class Joining {
 
   /// The other ranks find rank 0's agent, and begin a session with it.
   void find_rendezvous() {
-    const Enquirer enquirer{.self = settings_.self,
-                            .world_size = settings_.world_size,
-                            .key = given_.key,
-                            .tls = given_.tls};
+    const Enquirer enquirer{
+        .self = settings_.self, .world_size = settings_.world_size, .key = given_.key, .tls = given_.tls};
     const boost::asio::ip::tcp::endpoint address(point_.address, settings_.master_port);
     const Found found = find_group(address, enquirer, deadline_, options_.init_timeout);
     try {
