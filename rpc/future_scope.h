@@ -31,7 +31,7 @@ class FutureScope {
     for (const auto& future : futures_) wait_for(*future);
   }
 
-  /// Returns what it was given. If no memory is left, waits for the future before it throws std::bad_alloc.
+  /// Returns the future. If no memory is left, waits for the future before it throws std::bad_alloc.
   template <class T>
   Future<T> add(Future<T> future) {
     if (!future.valid()) throw UsageError("FutureScope: the future is empty");
@@ -53,8 +53,8 @@ class FutureScope {
   }
 
  private:
-  /// Waits, unless this is an I/O callback. The wait itself may lack memory, and is repeated then: what has been
-  /// captured by reference must not be left behind.
+  /// Waits without a deadline, unless this is an I/O callback: a continuation must not outlive the variables that it
+  /// refers to. Repeats the wait if it runs out of memory.
   static void wait_for(FutureCore& future) noexcept {
     while (!future.done()) {
       try {

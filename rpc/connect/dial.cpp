@@ -92,9 +92,7 @@ void Dial::connected() {
   if (!owner_.goes_on()) return end(Interrupted{"the peer will connect"});
   connecting_ = false;
   phase_ = "waiting for its hello";
-  if (!tcp_) {
-    return secured();
-  }
+  if (!tcp_) return secured();
   if (auto context = owner_.security())
     return stream_.secure(std::move(context), TlsStream::Side::dialler, next(&Dial::secured));
   TENDRIL_CHECK_AS(UsageError, network().is_trusted(), "there is no key for a TCP connection");

@@ -36,7 +36,8 @@ void AgentAdmission::begin_session(Handshake& handshake, const Hello& mine, cons
                        mine.worker.name + "'");
     }
     if (session->peer() != theirs.worker)  // only the worker itself may end its session
-      return handshake.refuse("rank " + std::to_string(theirs.worker.id) + " is another worker",
+      return handshake.refuse("rank " + std::to_string(theirs.worker.id) + " is worker '" + session->peer().name +
+                                  "', whose session has not ended",
                               RefusalKind::try_later);
     session->end(std::make_exception_ptr(PeerLostError(name_of(session->peer()) + " has been started anew", true)));
   }

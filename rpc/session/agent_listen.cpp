@@ -89,7 +89,7 @@ std::optional<Agent::Endpoint> Agent::Impl::endpoint() const {
 
 std::shared_ptr<const detail::TlsContext> Agent::Impl::security() {
   if (options.tls || detail::network().is_trusted()) return detail::tls_context(options.tls, {});
-  const SharedKey key = options.key ? options.key : SharedKey::of_this_user();  // which may have been made anew
+  const SharedKey key = options.key ? options.key : SharedKey::of_this_user();  // may have been replaced
   const std::lock_guard lock(mutex_);
   if (!key_context_ || !std::ranges::equal(context_key_.bytes(), key.bytes())) {
     key_context_ = detail::tls_context({}, key);
