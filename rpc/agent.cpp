@@ -88,7 +88,12 @@ void Agent::set_trace(std::shared_ptr<detail::Trace> trace) {
 }
 void Agent::add_hook(std::shared_ptr<MessageHook> hook) { impl_->hooks.push_back(std::move(hook)); }
 
-const std::vector<std::shared_ptr<MessageHook>>& Agent::hooks() const noexcept { return impl_->hooks; }
+void Agent::attach_part(std::type_index type, std::shared_ptr<void> part) { impl_->parts[type] = std::move(part); }
+
+std::shared_ptr<void> Agent::find_part(std::type_index type) const noexcept {
+  const auto found = impl_->parts.find(type);
+  return found == impl_->parts.end() ? nullptr : found->second;
+}
 
 void Agent::call(WorkerId to, Message&& request, PendingCallRef call, const CallOptions& options) {
   const auto session = impl_->session(to);

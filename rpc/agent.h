@@ -10,6 +10,8 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <typeindex>
+#include <utility>
 #include <vector>
 
 #include "tendril/rpc/call/inbound_call.h"
@@ -174,8 +176,17 @@ class Agent {
   /// (group.h).
   void set_trace(std::shared_ptr<detail::Trace> trace);
   void add_hook(std::shared_ptr<MessageHook> hook);  ///< before the first call
-  /// What looks at its messages.
-  const std::vector<std::shared_ptr<MessageHook>>& hooks() const noexcept;
+  /// Stores an object that belongs to this agent, one of each type, until the agent is destroyed. To be called before
+  /// the first call, because `part` takes no lock.
+  template <class T>
+  void attach(std::shared_ptr<T> part) {
+    attach_part(typeid(T), std::move(part));
+  }
+  /// Returns the attached object of this type, or null.
+  template <class T>
+  std::shared_ptr<T> part() const noexcept {
+    return std::static_pointer_cast<T>(find_part(typeid(T)));
+  }
 
   // ---- calls
   /// Sends `request` (function, payload and tensors; the rest is filled in here) and returns. `call` is completed with
@@ -231,6 +242,8 @@ class Agent {
   Impl& impl() const noexcept { return *impl_; }  ///< for the library's own parts
 
  private:
+  void attach_part(std::type_index type, std::shared_ptr<void> part);
+  std::shared_ptr<void> find_part(std::type_index type) const noexcept;
   explicit Agent(Impl& impl) noexcept;  // part of `impl`: neither owns it nor shuts it down
 
   std::shared_ptr<Impl> impl_;

@@ -49,6 +49,7 @@ changed_tests() {
     case $file in
       tests/*/* | fuzz/*) folder=${file#tests/} folder=${folder%%/*} ;;
       tests/*) folder=smoke ;;  # shared by all tests
+      examples/apps/graphs/*) folder='(dist|language_model|resnet50_pipeline|step_through)' ;;
       examples/apps/support/*) folder='(cartpole|image_classifier|language_model|resnet50_pipeline|step_through|transformer)' ;;
       examples/apps/*/*) folder=${file#examples/apps/} folder=${folder%%/*} ;;
       examples/*/*) folder=${file#examples/} folder=${folder%%/*} ;;

@@ -64,15 +64,14 @@ std::shared_ptr<Container> Container::attach(rpc::Agent& agent) {
   detail::serve_graphs();
   auto container = std::make_shared<Container>(agent);
   agent.add_hook(container);
+  agent.attach(container);
   const std::lock_guard lock(by_executor().mutex);
   by_executor().containers[&agent.executor()] = container;
   return container;
 }
 
 std::shared_ptr<Container> Container::of(const rpc::Agent& agent) {
-  for (const auto& hook : agent.hooks()) {
-    if (auto container = std::dynamic_pointer_cast<Container>(hook)) return container;
-  }
+  if (auto container = agent.part<Container>()) return container;
   throw rpc::UsageError("worker '" + agent.self().name +
                         "' takes no part in distributed autograd: call dist::autograd::enable() before rpc::init_rpc, "
                         "or Container::attach for an agent of your own");
@@ -340,22 +339,19 @@ void Container::backward(ContextId id, const std::vector<Tensor>& roots, const B
         "this context");
   }
   const auto context = require(id, "backward");
-  const bool fast = options.mode == Mode::fast;
-  const auto pass = std::make_shared<detail::Pass>(
-      detail::Pass::Options{.header = {.context = id,
-                                       .pass = make_id(self().id, next_pass_.fetch_add(1, std::memory_order_relaxed)),
-                                       .retain_graph = options.retain_graph,
-                                       .fast = fast},
-                            .mark_first = !fast && context->was_stuck(),
-                            .deadline = options.timeout.count() == 0 ? rpc::Clock::time_point::max()
-                                                                     : rpc::deadline_after(options.timeout)},
-      context, transmitter_);
-  TENDRIL_CHECK_AS(AutogradError, context->begin_pass(pass), "backward: another backward of context ", text_of(id),
+  const auto pass = context->begin_pass(
+      {.context = id,
+       .pass = make_id(self().id, next_pass_.fetch_add(1, std::memory_order_relaxed)),
+       .retain_graph = options.retain_graph,
+       .fast = options.mode == Mode::fast},
+      options.timeout.count() == 0 ? rpc::Clock::time_point::max() : rpc::deadline_after(options.timeout),
+      transmitter_);
+  TENDRIL_CHECK_AS(AutogradError, pass, "backward: another backward of context ", text_of(id),
                    " is running on worker '", self().name, "', or the context was released");
   try {
     pass->run_from(roots);
   } catch (...) {
-    context->end_pass(*pass, false, 0);  // where memory for that was missing too; else it has ended
+    context->end_pass(*pass, false, 0);  // has no effect unless the pass could not end for lack of memory
     throw;
   }
 }

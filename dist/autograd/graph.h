@@ -6,88 +6,73 @@
 #include <vector>
 
 #include "tendril/dist/autograd/backward.h"
-#include "tendril/dist/autograd/simulated_graph.h"
 #include "tendril/tensor/export.h"
 
 TENDRIL_API_BEGIN
 
-/// What a context has recorded on all workers, as one graph and as pictures.
+/// The graph that a context has recorded on all workers.
 ///
-///     const auto graph = dist::autograd::graph(context, {loss});        // before backward
-///     std::ofstream("out.dot") << dist::autograd::dot(graph) << dist::autograd::dot_steps(graph, Mode::smart);
+///     const auto graph = dist::autograd::graph(context, {loss});  // before backward
+///     for (const auto& part : graph.parts) std::cout << part.worker << ": " << part.nodes.size() << " nodes\n";
 ///
-/// `dot -Tsvg -O out.dot` makes a picture of each graph of the file.
+/// examples/apps/graphs draws such graphs.
 namespace tendril::dist::autograd {
 
 /// A node of one worker's part.
 struct RecordedNode {
-  /// What it stands for.
+  /// The kind of the node.
   enum class Kind : uint8_t {
-    operation,  ///< of this worker
-    leaf,       ///< where a gradient is accumulated
-    send,       ///< where gradients come in for what a message took away
-    recv,       ///< where gradients leave for where a message came from
+    operation,  ///< an operation of this worker
+    leaf,       ///< accumulates a gradient
+    send,       ///< receives the gradients of a message's tensors
+    recv,       ///< sends the gradients of a message's tensors
   };
-  Kind kind = Kind::operation;               ///< what it is
+  Kind kind = Kind::operation;               ///< the kind
   std::string name;                          ///< as `Node::name`
   std::vector<std::vector<int64_t>> shapes;  ///< of its outputs
-  bool root = false;                         ///< a root is its output
+  bool root = false;                         ///< one of its outputs is a root
   MessageId message = 0;                     ///< of a send or recv node
-  rpc::WorkerId peer = -1;                   ///< ... where the message went, or came from
-  std::vector<uint32_t> next;                ///< where its gradients go on: nodes of the same part
+  rpc::WorkerId peer = -1;                   ///< of a send or recv node: the other worker of the message
+  std::vector<uint32_t> next;                ///< the nodes of the same part that receive its gradients
 
-  /// Travels with a part.
+  /// For the transfer of the part that contains it.
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     archive& kind& name& shapes& root& message& peer& next;
   }
 };
 
-/// What one worker has recorded: what its roots and what it has sent were computed from. What it received and did not
-/// use is not in it.
+/// One worker's part of the graph: the history of its roots and of the tensors that it sent. A received tensor that was
+/// not used is not in it.
 struct RecordedPart {
-  rpc::WorkerId rank = -1;            ///< the worker's
-  std::string worker;                 ///< its name
-  std::vector<RecordedNode> nodes;    ///< in no order; `next` says how they hang together
-  std::vector<rpc::WorkerId> called;  ///< within the context
+  rpc::WorkerId rank = -1;            ///< the worker's rank
+  std::string worker;                 ///< the worker's name
+  std::vector<RecordedNode> nodes;    ///< in no particular order, connected by `next`
+  std::vector<rpc::WorkerId> called;  ///< the workers that it called in the context
 
-  /// Travels to who asks.
+  /// For the transfer to the worker that gathers the graph.
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     archive& rank& worker& nodes& called;
   }
 };
 
-/// The parts of all workers that a context has reached, by rank.
+/// The parts of all workers that a context has reached, sorted by rank.
 struct RecordedGraph {
-  rpc::WorkerId root = 0;           ///< who asked
-  std::vector<RecordedPart> parts;  ///< one for each worker
-
-  /// Its messages as a PassSimulation takes them: which of them depend on which.
-  SimulatedGraph messages() const;
+  rpc::WorkerId root = 0;           ///< the worker that gathered the graph
+  std::vector<RecordedPart> parts;  ///< one per worker
 };
 
-/// Gathers it: this worker's part, then, by calls outside the context, those of the workers that were called in it, and
-/// of those that they called. `roots` as for `backward`; without any only what was sent is there. Messages are named
-/// anew: sender.1, sender.2, ... as they were sent. Runs nothing and changes nothing; each worker's part is as it was
-/// when it answered, so that nothing should be recorded meanwhile. `timeout` is each call's, 0 the agent's.
+/// Gathers the graph: this worker's part, the parts of the workers that it called in the context, the parts of those
+/// that they called, and so on. The calls for it are made outside the context. `roots` are those of `backward`; without
+/// roots, the graph contains only the history of sent tensors. Messages are numbered again, per sender, in the order in
+/// which they were sent. The graph is not changed. Record nothing meanwhile: each worker's part is as it was when the
+/// worker answered. `timeout` applies to each call; 0 is the agent's default.
 ///
-/// Throws AutogradError for a context that is unknown here or released, or an undefined root; what calls throw
-/// (rpc::PeerLostError, rpc::TimeoutError, rpc::RemoteError); rpc::MessageError for a part that is none.
+/// Throws AutogradError if the context is unknown here or released, or a root is undefined; rpc::PeerLostError,
+/// rpc::TimeoutError and rpc::RemoteError if a call fails; rpc::MessageError if a worker returns a malformed part.
 RecordedGraph graph(const Context& context, const std::vector<Tensor>& roots = {},
                     std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
-
-/// The graph in the DOT language of Graphviz: a cluster for each worker, dashed arrows where a message crosses. As in
-/// autograd::dot arrows go the way of the forward computation, leaves are blue, roots green. A received message that is
-/// not used is a dashed box.
-std::string dot(const RecordedGraph& graph);
-
-/// A backward over the graph step by step, a DOT graph for each, one behind the other: what has been marked (yellow),
-/// has had or made its gradient (green) and will get none (dashed), below it what has happened. Messages alone, each
-/// with its send and recv node. The steps are those of the real protocol in one of the orders that may occur
-/// (PassSimulation; what became possible first happens first). The last says how it ends: `Mode::fast` waits for ever
-/// where a message is not used.
-std::string dot_steps(const RecordedGraph& graph, Mode mode);
 
 }  // namespace tendril::dist::autograd
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <iosfwd>
 #include <variant>
 #include <vector>
 
@@ -24,7 +23,7 @@ struct WorkerReport {
 
 using PassToken = uint64_t;  ///< names a message to a worker that is to be answered
 
-/// What a PassProtocol wants done, one struct for each. `<<` writes one line, without the end of it.
+/// What a PassProtocol wants done, one struct for each.
 namespace pass_action {
 
 /// Answer a gradient, a mark or a resolve.
@@ -59,8 +58,6 @@ struct Walk {
 };
 /// Find the recv nodes behind the roots, then call `PassProtocol::walked`.
 struct WalkRoots {};
-/// Send nodes that are not marked will get no gradient.
-struct DropUnmarked {};
 /// Run the graph with what has come, then call `PassProtocol::run_ended`.
 struct RunGraph {};
 /// This worker has no further part: forget the pass, free the graph. Before whoever waits for it is answered.
@@ -73,9 +70,7 @@ struct Finish {};
 using PassAction =
     std::variant<pass_action::Answer, pass_action::Refuse, pass_action::AnswerOver, pass_action::SendMark,
                  pass_action::SendResolve, pass_action::SendOver, pass_action::Walk, pass_action::WalkRoots,
-                 pass_action::DropUnmarked, pass_action::RunGraph, pass_action::End, pass_action::Finish>;
-
-std::ostream& operator<<(std::ostream& out, const PassAction& action);
+                 pass_action::RunGraph, pass_action::End, pass_action::Finish>;
 
 }  // namespace tendril::dist::autograd
 

@@ -50,7 +50,6 @@ void PassProtocol::advance() {
       break;
     case Stage::marking:
       stage_ = Stage::resolved;
-      if (has_graph_) out_.emplace_back(DropUnmarked{});
       if (!options_.mark_first) {
         for (const auto& [worker, report] : reports_) {
           out_.emplace_back(SendResolve{worker});
@@ -94,7 +93,6 @@ void PassProtocol::learn_resolved() {
   if (stage_ == Stage::resolved) return;
   stage_ = Stage::resolved;
   if (!has_graph_) return;
-  out_.emplace_back(DropUnmarked{});
   start_run();
 }
 

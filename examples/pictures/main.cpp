@@ -32,6 +32,7 @@
 #include <utility>
 #include <vector>
 
+#include "../apps/graphs/graph_picture.h"
 #include "pictures.h"
 
 using namespace tendril;
@@ -92,8 +93,8 @@ std::string unused(bool stuck) {
   rpc::rpc_sync<&metrics>("bob", h);
   const Tensor loss = rpc::rpc_sync<&decode>("bob", (h * l).tanh());
   const graphs::RecordedGraph graph = graphs::graph(context, {loss});
-  if (!stuck) return graphs::dot(graph);
-  const std::string steps = graphs::dot_steps(graph, graphs::Mode::fast);
+  if (!stuck) return examples::dot(graph);
+  const std::string steps = examples::dot_steps(graph, graphs::Mode::fast);
   return steps.substr(steps.rfind("digraph {"));
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tendril/dist/autograd/pass_simulation.h"
+#include "../apps/graphs/pass_simulation.h"
 
 namespace step_through {
 
@@ -11,7 +11,7 @@ namespace step_through {
 struct Example {
   std::string name, program;  ///< `program` describes the workers' computation to the reader
   int workers = 2;
-  tendril::dist::autograd::SimulatedGraph graph;
+  ::examples::SimulatedGraph graph;
 };
 
 const std::vector<Example>& examples();

@@ -16,7 +16,7 @@
 
 namespace step_through {
 
-using tendril::dist::autograd::PassSimulation;
+using ::examples::PassSimulation;
 
 struct Settings {
   std::string example = "unused", mode = "smart", html;

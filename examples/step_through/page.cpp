@@ -10,6 +10,9 @@
 namespace step_through {
 
 using namespace tendril::dist::autograd;
+using ::examples::PassSimulation;
+using ::examples::SimulatedGraph;
+using ::examples::SimulatedMessage;
 using tendril::rpc::SimulationEvent;
 using tendril::rpc::detail::json_literal;
 using tendril::rpc::detail::MessagePage;

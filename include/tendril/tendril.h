@@ -56,7 +56,6 @@
 #include "tendril/dist/autograd/gradients.h"
 #include "tendril/dist/autograd/graph.h"
 #include "tendril/dist/autograd/ids.h"
-#include "tendril/dist/autograd/simulated_graph.h"
 #include "tendril/dist/checkpoint/checkpoint.h"
 #include "tendril/dist/checkpoint/remote_part.h"
 #include "tendril/dist/collectives/process_group.h"

@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <typeindex>
+#include <unordered_map>
 #include <vector>
 
 #include "tendril/rpc/agent.h"
@@ -126,6 +128,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   const FunctionTable& functions;
   const Ref<detail::Loop> loop;
   std::vector<std::shared_ptr<MessageHook>> hooks;
+  std::unordered_map<std::type_index, std::shared_ptr<void>> parts;  // Agent::attach
   std::shared_ptr<AgentListener> listener;
   std::shared_ptr<detail::Trace> trace;  // null: nothing is recorded
   detail::Counters counters;

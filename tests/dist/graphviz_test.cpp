@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "tendril/dist/autograd/graph.h"
+#include "examples/apps/graphs/graph_picture.h"
 #include "tests/contains.h"
 #include "tests/dist/group.h"
 #include "tests/skip.h"
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(it_reads_the_graph_and_each_of_its_steps) {
   const auto graph = dist::autograd::graph(context, {loss});
   const tendril::testing::TemporaryFolder folder;
   const std::string file = (folder / "out.dot").string(), canonical = (folder / "canonical.dot").string();
-  const std::string drawn = dot(graph) + dot_steps(graph, Mode::smart);
+  const std::string drawn = examples::dot(graph) + examples::dot_steps(graph, Mode::smart);
   std::ofstream(file) << drawn;
   BOOST_TEST(std::system(("timeout 60 dot -Tcanon '" + file + "' >'" + canonical + "'").c_str()) == 0);
   std::ifstream in(canonical);

@@ -9,13 +9,13 @@
 BOOST_AUTO_TEST_SUITE(recorded_graph)
 
 using namespace dist_test;
-using dist::autograd::dot;
-using dist::autograd::dot_steps;
 using dist::autograd::make_id;
 using dist::autograd::RecordedGraph;
 using dist::autograd::RecordedNode;
 using dist::autograd::RecordedPart;
-using dist::autograd::SimulatedGraph;
+using examples::dot;
+using examples::dot_steps;
+using examples::SimulatedGraph;
 
 namespace {
 
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(the_worked_example_is_gathered_from_both_workers_with_its_u
   BOOST_TEST(graph.parts.size() == 2U);
   BOOST_TEST(graph.root == 0);
 
-  const SimulatedGraph messages = graph.messages();
+  const SimulatedGraph messages = examples::messages_of(graph);
   BOOST_TEST(messages.size() == 5U);
   const auto check = [&](int sender, unsigned number, int receiver, std::vector<dist::autograd::MessageId> users,
                          bool by_root) {
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(workers_that_only_others_have_called_are_in_it) {
   const Tensor loss = rpc::rpc_sync<&by_way_of_2>(group[0], 1, leaf({1, 2})).sum();
   const RecordedGraph graph = dist::autograd::graph(context, {loss});
   BOOST_TEST(graph.parts.size() == 3U);
-  BOOST_TEST(graph.messages().size() == 4U);
+  BOOST_TEST(examples::messages_of(graph).size() == 4U);
   const std::string steps = dot_steps(graph, Mode::smart);
   BOOST_TEST(contains(steps, "rank 2: w2"));
   BOOST_TEST(contains(steps, "backward returns"));

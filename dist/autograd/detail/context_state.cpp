@@ -89,17 +89,40 @@ std::shared_ptr<Pass> ContextState::pass() const {
   return pass_;
 }
 
-bool ContextState::begin_pass(const std::shared_ptr<Pass>& pass) {
-  const std::lock_guard lock(mutex_);
-  if (pass_ || released_) return false;
-  pass_ = pass;
+/// With the lock; so the constructor of Pass must not lock this context.
+std::shared_ptr<Pass> ContextState::begin_locked(const PassHeader& header, bool mark_first,
+                                                 rpc::Clock::time_point deadline,
+                                                 const std::shared_ptr<Transmitter>& transmitter) {
+  pass_ = std::make_shared<Pass>(Pass::Options{.header = header,
+                                               .mark_first = mark_first,
+                                               .all_fed = header.pass == finished_,
+                                               .reports_made = reports_made_,
+                                               .deadline = deadline},
+                                 shared_from_this(), transmitter);
   census_->passes.fetch_add(1, std::memory_order_relaxed);
-  return true;
+  return pass_;
+}
+
+std::shared_ptr<Pass> ContextState::find_or_begin_pass(const PassHeader& header, rpc::Clock::time_point deadline,
+                                                       const std::shared_ptr<Transmitter>& transmitter) {
+  const std::lock_guard lock(mutex_);
+  if (pass_) return pass_;
+  TENDRIL_CHECK_AS(AutogradError, !released_, "backward: the context has been released");
+  TENDRIL_CHECK_AS(AutogradError, std::find(failed_.begin(), failed_.end(), header.pass) == failed_.end(),
+                   "backward: this pass is over");
+  return begin_locked(header, false, deadline, transmitter);
+}
+
+std::shared_ptr<Pass> ContextState::begin_pass(const PassHeader& header, rpc::Clock::time_point deadline,
+                                               const std::shared_ptr<Transmitter>& transmitter) {
+  const std::lock_guard lock(mutex_);
+  if (pass_ || released_) return nullptr;
+  return begin_locked(header, !header.fast && was_stuck_, deadline, transmitter);
 }
 
 void ContextState::end_pass(Pass& pass, bool finished, uint64_t reports_made) {
   if (!finished) note_failed(pass.id());
-  std::shared_ptr<Pass> ended;  // dies after the lock is given back
+  std::shared_ptr<Pass> ended;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
   if (pass_.get() != &pass) return;
   if (finished) finished_ = pass.id();
@@ -108,27 +131,11 @@ void ContextState::end_pass(Pass& pass, bool finished, uint64_t reports_made) {
   census_->passes.fetch_sub(1, std::memory_order_relaxed);
 }
 
-ContextState::Past ContextState::past(PassId pass) const {
-  const std::lock_guard lock(mutex_);
-  if (pass == finished_) return Past::finished;
-  return std::find(failed_.begin(), failed_.end(), pass) != failed_.end() ? Past::failed : Past::unknown;
-}
-
 void ContextState::note_failed(PassId pass) {
   const std::lock_guard lock(mutex_);
   if (std::find(failed_.begin(), failed_.end(), pass) != failed_.end()) return;
   if (failed_.size() == kFailedPasses) failed_.erase(failed_.begin());
-  failed_.push_back(pass);  // there is room: a pass that ends for lack of memory is noted, too
-}
-
-uint64_t ContextState::reports_made() const {
-  const std::lock_guard lock(mutex_);
-  return reports_made_;
-}
-
-bool ContextState::was_stuck() const {
-  const std::lock_guard lock(mutex_);
-  return was_stuck_;
+  failed_.push_back(pass);  // within the reserved capacity, because the pass may have ended for lack of memory
 }
 
 void ContextState::set_stuck() {

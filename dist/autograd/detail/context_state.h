@@ -9,6 +9,8 @@
 
 #include "tendril/autograd/engine.h"
 #include "tendril/dist/autograd/container.h"
+#include "tendril/dist/autograd/detail/messages.h"
+#include "tendril/dist/autograd/detail/transmitter.h"
 #include "tendril/dist/autograd/gradients.h"
 #include "tendril/dist/autograd/nodes.h"
 #include "tendril/rpc/threads/mutex.h"
@@ -17,9 +19,9 @@ namespace tendril::dist::autograd::detail {
 
 class Pass;
 
-/// What one worker knows of one context: its send nodes, the workers it has called in it, the gradients of its leaves,
-/// and the pass that is running. Thread-safe.
-class ContextState final : public tendril::autograd::GradientSink {
+/// One worker's state of one context: its send nodes, the workers that it has called in the context, the gradients of
+/// its leaves, and the running pass. Thread-safe.
+class ContextState final : public tendril::autograd::GradientSink, public std::enable_shared_from_this<ContextState> {
  public:
   ContextState(ContextId id, std::shared_ptr<Census> census);
   ~ContextState() override;
@@ -46,23 +48,27 @@ class ContextState final : public tendril::autograd::GradientSink {
   std::vector<Ref<SendNode>> sends() const;
   Ref<SendNode> send(MessageId message) const;  ///< null if there is none
   std::shared_ptr<Pass> pass() const;
-  /// Makes `pass` the running one. False: there is one, or the context was released.
-  bool begin_pass(const std::shared_ptr<Pass>& pass);
-  /// The running one is over; `finished` unless it failed: all its send nodes have had their gradients.
+  /// Returns the running pass, which may be another, or begins this one. Throws AutogradError if this pass has failed
+  /// here before, or the context was released.
+  std::shared_ptr<Pass> find_or_begin_pass(const PassHeader& header, rpc::Clock::time_point deadline,
+                                           const std::shared_ptr<Transmitter>& transmitter);
+  /// Begins a pass at its root. Returns null if another pass is running or the context was released.
+  std::shared_ptr<Pass> begin_pass(const PassHeader& header, rpc::Clock::time_point deadline,
+                                   const std::shared_ptr<Transmitter>& transmitter);
+  /// Ends the running pass. `finished`: it did not fail, so all its send nodes have had their gradients.
   void end_pass(Pass& pass, bool finished, uint64_t reports_made);
-  enum class Past { unknown, finished, failed };
-  Past past(PassId pass) const;
-  void note_failed(PassId pass);  ///< also one that was never heard of here
-  uint64_t reports_made() const;
+  void note_failed(PassId pass);  ///< also a pass that never ran here
 
-  /// Of the root: a pass had to mark, so the next will do so at once.
-  bool was_stuck() const;
+  /// Of the root: a pass had to mark, so the next one begins with marking.
   void set_stuck();
 
-  /// Whatever it holds goes, outside all locks; the workers that it has called.
+  /// Frees the contents, outside all locks, and returns the workers that were called in this context.
   std::vector<rpc::WorkerId> release();
 
  private:
+  std::shared_ptr<Pass> begin_locked(const PassHeader& header, bool mark_first, rpc::Clock::time_point deadline,
+                                     const std::shared_ptr<Transmitter>& transmitter);
+
   const ContextId id_;
   const std::shared_ptr<Census> census_;
 
@@ -72,8 +78,8 @@ class ContextState final : public tendril::autograd::GradientSink {
   std::vector<rpc::WorkerId> known_;
   std::unordered_map<MessageId, Ref<SendNode>> sends_;
   std::shared_ptr<Pass> pass_;
-  PassId finished_ = 0;         // the last that did not fail
-  std::vector<PassId> failed_;  // the last few that did: late messages of theirs are refused
+  PassId finished_ = 0;         // the last pass that did not fail
+  std::vector<PassId> failed_;  // the last few failed passes, whose late messages are refused
   uint64_t reports_made_ = 0;
 
   mutable rpc::detail::Mutex gradients_mutex_;

@@ -12,10 +12,10 @@
 
 namespace tendril::dist::autograd {
 
-/// What the requests do with the container of the agent they came to.
+/// Handles requests at the container of the agent that received them.
 struct Handlers {
-  /// The pass that a message belongs to, made if this is the first of it here. `again` is called later if the one
-  /// before it has failed and is still coming to its end; null is then returned, with `call` taken.
+  /// Returns the pass of a message; begins it if this is its first message here. Returns null, with `call` taken, if
+  /// the previous pass has failed but not ended yet: `again` is called when it has.
   static std::shared_ptr<detail::Pass> pass_of(rpc::InboundCall& call, const detail::PassHeader& header,
                                                const std::function<void(rpc::InboundCall)>& again) {
     const auto container = Container::of(call.agent());
@@ -23,32 +23,19 @@ struct Handlers {
     TENDRIL_CHECK_AS(rpc::MessageError, root >= 0 && root < container->world_size_, "backward: a pass of rank ", root,
                      ", which is not in this group");
     const auto context = container->require(header.context, "backward");
-    for (;;) {
-      const auto past = context->past(header.pass);
-      TENDRIL_CHECK_AS(AutogradError, past != detail::ContextState::Past::failed, "backward: this pass is over");
-      if (auto pass = context->pass()) {
-        if (pass->id() == header.pass) return pass;
-        // The root begins a pass when the one before is over; so that one failed, and its end has not come through.
-        TENDRIL_CHECK_AS(AutogradError, worker_of(pass->id()) == root && pass->id() < header.pass,
-                         "backward: another backward of this context is running, begun by rank ",
-                         worker_of(pass->id()));
-        auto kept = std::make_shared<rpc::InboundCall>(std::move(call));
-        pass->fail(std::make_exception_ptr(AutogradError("backward: cancelled by its root, which has begun another")));
-        pass->abandon();
-        pass->when_ended([kept, again] { again(std::move(*kept)); });
-        return nullptr;
-      }
-      auto pass =
-          std::make_shared<detail::Pass>(detail::Pass::Options{.header = header,
-                                                               .all_fed = past == detail::ContextState::Past::finished,
-                                                               .deadline = call.context().deadline},
-                                         context, container->transmitter_);
-      if (context->begin_pass(pass)) return pass;
-      TENDRIL_CHECK_AS(AutogradError, context->pass() != nullptr, "backward: the context has been released");
-    }
+    auto pass = context->find_or_begin_pass(header, call.context().deadline, container->transmitter_);
+    if (pass->id() == header.pass) return pass;
+    // A root begins a pass only after the previous one is over, so that one has failed and its end has not arrived yet.
+    TENDRIL_CHECK_AS(AutogradError, worker_of(pass->id()) == root && pass->id() < header.pass,
+                     "backward: another backward of this context is running, begun by rank ", worker_of(pass->id()));
+    auto kept = std::make_shared<rpc::InboundCall>(std::move(call));
+    pass->fail(std::make_exception_ptr(AutogradError("backward: cancelled by its root, which has begun another")));
+    pass->abandon();
+    pass->when_ended([kept, again] { again(std::move(*kept)); });
+    return nullptr;
   }
 
-  /// Calls `f(pass, call)`; an error is an answer too.
+  /// Calls `f(pass, call, message)`, or answers with the error.
   template <class Read, class F>
   static void with_pass(rpc::InboundCall call, std::shared_ptr<Read> message, F f) {
     const std::string self = call.agent().self().name;
@@ -71,7 +58,7 @@ struct Handlers {
     const auto context = Container::of(call.agent())->find(header.context);
     const auto pass = context ? context->pass() : nullptr;
     if (pass && pass->id() == header.pass) return pass->over(std::move(call));
-    if (context) context->note_failed(header.pass);  // what comes later is refused
+    if (context) context->note_failed(header.pass);  // later messages of the pass are refused
     call.reply(detail::write_heard(false));
   }
 
@@ -80,7 +67,7 @@ struct Handlers {
     const auto container = Container::of(call.agent());
     const rpc::WorkerId from = call.from().id;
     auto kept = std::make_shared<rpc::InboundCall>(std::move(call));
-    // Answered when those that this worker told have answered, so that the first to tell knows if one is gone.
+    // Answered after the workers to which this one forwards the release, so that the maker learns of lost workers.
     container->release_here(message.context, message.oldest_alive, from,
                             [kept](bool incomplete) { kept->reply(detail::write_heard(incomplete)); });
   }

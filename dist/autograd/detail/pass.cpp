@@ -41,7 +41,7 @@ Pass::Pass(const Options& options, std::shared_ptr<ContextState> context, std::s
                  .fast = header_.fast,
                  .mark_first = options.mark_first,
                  .all_fed = options.all_fed,
-                 .reports_made = context_->reports_made()}),
+                 .reports_made = options.reports_made}),
       graph_(header_, *context_) {}
 
 Pass::~Pass() = default;
@@ -181,10 +181,8 @@ void Pass::request_run() {
 
 bool Pass::run_once() {
   std::vector<Fed> fed;
-  bool drop = false;
   Lock lock(mutex_);
   fed.swap(fed_);
-  drop = std::exchange(drop_unmarked_, false);
   const bool resolved = protocol_.resolved();
   std::exception_ptr error = protocol_.failed() ? error_ : nullptr;
   lock.unlock();
@@ -201,14 +199,14 @@ bool Pass::run_once() {
       const rpc::CallContextScope no_context{rpc::CallContext{}};
       if (!graph_.begun()) graph_.begin([&](MessageId message) { return !resolved || is_marked(message); });
       for (Fed& one : fed) graph_.feed(one);
-      if (drop) graph_.drop([&](MessageId message) { return is_marked(message); });
+      if (resolved) graph_.drop([&](MessageId message) { return is_marked(message); });
       finished = graph_.run();
     } catch (...) {
       error = std::current_exception();
     }
   }
   const rpc::detail::AllocationsMustSucceed protocol;
-  if (error) graph_.free();  // gives the nodes back
+  if (error) graph_.free();
   lock.lock();
   if (error) fail_locked(error);
   const bool again = protocol_.run_ended(finished);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -24,14 +25,15 @@ namespace tendril::dist::autograd::detail {
 /// One worker's part in one backward over one context: joins the protocol, which knows no tensors, to the graph, the
 /// engine and the agent. Made by the first message of the pass, or, on the root, by backward.
 ///
-/// Thread-safety: all of it. One thread at a time runs the graph: on the root the thread that called backward, on the
-/// others one of the pool.
+/// Thread-safe. One thread at a time runs the graph: the thread that called backward on the root's worker, a thread of
+/// the pool on the others.
 class Pass final : public std::enable_shared_from_this<Pass> {
  public:
   struct Options {
     PassHeader header;
-    bool mark_first = false;  ///< of the root
-    bool all_fed = false;     ///< this worker had ended its part already
+    bool mark_first = false;    ///< of the root
+    bool all_fed = false;       ///< this worker has ended its part before
+    uint64_t reports_made = 0;  ///< by this worker in this context before
     rpc::Clock::time_point deadline = rpc::Clock::time_point::max();
   };
   Pass(const Options& options, std::shared_ptr<ContextState> context, std::shared_ptr<Transmitter> transmitter);
@@ -39,7 +41,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
 
   PassId id() const noexcept { return header_.pass; }
 
-  /// Of the root: returns when the pass is over on all workers, throws what went wrong.
+  /// Of the root: returns when the pass is over on all workers, or rethrows its error.
   void run_from(const std::vector<Tensor>& roots);
 
   // ---- messages of other workers
@@ -50,15 +52,15 @@ class Pass final : public std::enable_shared_from_this<Pass> {
 
   /// Cancels the pass here, for this reason.
   void fail(const std::exception_ptr& error);
-  /// ... and do not wait to be told that it is over: nobody is left who would.
+  /// Lets a failed pass end without a message from its root, because the root is lost or has begun another pass.
   void abandon();
   bool failed() const;
-  /// Calls `f` when this worker's part is over: now, if it is.
+  /// Calls `f` when this worker's part has ended; immediately, if it has.
   void when_ended(std::function<void()> f);
 
   /// The pass whose graph this thread is running; null if it is running none.
   static Pass* running() noexcept;
-  /// Sends a recv node's gradients on their way.
+  /// Sends the gradients of a recv node to the worker of its send node.
   void send(const RecvNode& node, std::span<Tensor> gradients);
 
  private:
@@ -66,12 +68,13 @@ class Pass final : public std::enable_shared_from_this<Pass> {
 
   static std::exception_ptr too_late();
   PassToken keep(rpc::InboundCall call);
-  /// Gives the lock back and does what the protocol asks for.
+  /// Unlocks, and carries out the actions of the protocol.
   void act(Lock& lock);
-  struct Taken;
-  void take(const PassAction& action, Taken& taken);
-  void carry_out(const PassAction& action, Taken& taken);
-  void end(Taken& taken);
+  struct Ending;
+  std::optional<Ending> take_ending(const std::vector<PassAction>& actions);
+  void end(Ending ending);
+  void reply(PassToken token, rpc::Message message);
+  void notify_root(bool Pass::*flag);
   void request_run();
   bool run_once();  ///< true: again
   bool is_marked(MessageId message) const;
@@ -97,18 +100,17 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   PassToken next_token_ = 1;
   std::unordered_map<PassToken, rpc::InboundCall> calls_;  // to be answered
   std::vector<Fed> fed_;                                   // to be given to the task
-  bool drop_unmarked_ = false;
   bool abandoned_ = false;
   bool ended_ = false;
-  bool over_incomplete_ = false;  // not all could be told that the pass is over
+  bool over_incomplete_ = false;  // some workers may not have received that the pass has failed
   bool told_everyone_ = false;
   std::vector<std::function<void()>> at_end_;
 
-  // Of the root: what its thread is woken for.
+  // Of the root: the reasons to wake its thread.
   bool work_ = false, walk_roots_ = false, done_ = false;
   Ref<rpc::FutureState<void>> wake_;
 
-  PassGraph graph_;  // of the thread that runs the graph, but for its walks
+  PassGraph graph_;  // used by the thread that runs the graph, except for its walks
 };
 
 }  // namespace tendril::dist::autograd::detail

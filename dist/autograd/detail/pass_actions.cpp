@@ -1,11 +1,10 @@
-// What a pass does of what its protocol asks for, and what it does with the answers.
+// Carries out the actions of a pass's protocol, and handles the answers to its messages.
 #include <algorithm>
 #include <chrono>
 #include <string>
 
 #include "tendril/dist/autograd/detail/handlers.h"
 #include "tendril/dist/autograd/detail/pass.h"
-#include "tendril/dist/detail/overloaded.h"
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/threads/allocations_must_succeed.h"
@@ -24,7 +23,7 @@ bool is_timeout(const std::exception_ptr& error) {
   }
 }
 
-/// An error of rpc that names the function that the program called, backward, instead of the request.
+/// Returns an error that names `backward`, which the program called, instead of the request.
 std::exception_ptr named_backward(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -40,22 +39,27 @@ std::exception_ptr named_backward(const std::exception_ptr& error) {
   return error;
 }
 
-/// How long a pass that has failed waits for another worker to say that it has heard; past the caller's own deadline it
-/// waits but shortly.
+/// How long a failed pass waits until another worker acknowledges the failure; the shorter time applies after the
+/// deadline of backward.
 constexpr std::chrono::milliseconds kOverTimeout{10'000}, kLateOverTimeout{500};
+
+/// std::visit's argument: one function per alternative. Without a function for all others, a new action must be
+/// handled.
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;  // for Clang before 17
 
 }  // namespace
 
-/// What was taken out of a Pass with its lock, for actions that are carried out without it.
-struct Pass::Taken {
-  PassHeader header;
-  std::vector<std::pair<rpc::InboundCall, rpc::Message>> replies = {};  // in the order of their actions
-  std::size_t next_reply = 0;
-  bool ends = false, finished = false;
+/// What ends with a pass, moved out of it under its lock.
+struct Pass::Ending {
+  bool finished = false;
   uint64_t reports_made = 0;
-  std::unique_ptr<tendril::autograd::GraphTask> task = {};  // of a part that ends
-  std::vector<std::function<void()>> at_end = {};
-  Ref<rpc::FutureState<void>> wake = {};
+  std::unique_ptr<tendril::autograd::GraphTask> task = {};
+  std::vector<std::function<void()>> continuations = {};
 };
 
 void Pass::act(Lock& lock) {
@@ -63,80 +67,66 @@ void Pass::act(Lock& lock) {
   std::vector<PassAction> actions = protocol_.take();
   if (protocol_.failed() && !error_) {
     error_ = std::make_exception_ptr(AutogradError(
-        "backward: it came to rest with gradients missing; a worker has recorded into the context meanwhile"));
+        "backward: finished with gradients missing, because a worker recorded into the context during the pass"));
   }
   if (abandoned_ && protocol_.failed() && protocol_.idle() && !is_root_) {
     actions.insert(actions.begin(), pass_action::End{});
   }
-  Taken taken{.header = header_};
-  taken.header.resolved = protocol_.resolved();
-  for (const PassAction& action : actions) take(action, taken);
-  if (work_ || walk_roots_) taken.wake = std::move(wake_);
+  PassHeader header = header_;
+  header.resolved = protocol_.resolved();
+  const bool over_incomplete = over_incomplete_;
+  std::optional<Ending> ending = take_ending(actions);
   lock.unlock();
   const auto alive = shared_from_this();
-  for (const PassAction& action : actions) carry_out(action, taken);
-  if (taken.wake) taken.wake->try_set_value();
+  const auto carry_out = Overloaded{
+      [&](const pass_action::Answer& one) { reply(one.message, write_answer(one.reports)); },
+      // A failed pass keeps its error, so it is read without the lock.
+      [&](const pass_action::Refuse& one) { reply(one.message, write_error(error_, transmitter_->self().name)); },
+      [&](const pass_action::AnswerOver& one) { reply(one.message, write_heard(over_incomplete)); },
+      [&](const pass_action::SendMark& one) { call_and_settle(one.to, write_mark(header, one.messages)); },
+      [&](const pass_action::SendResolve& one) { call_and_settle(one.to, write_resolve(header)); },
+      [&](const pass_action::SendOver& one) { tell_over(one.to); },
+      [&](const pass_action::Walk& one) { walk_sends(one.sends); },
+      [&](pass_action::WalkRoots) { notify_root(&Pass::walk_roots_); },
+      [&](pass_action::RunGraph) { is_root_ ? notify_root(&Pass::work_) : request_run(); },
+      [&](pass_action::End) {
+        if (ending) end(*std::exchange(ending, std::nullopt));
+      },
+      [&](pass_action::Finish) { notify_root(&Pass::done_); }};
+  for (const PassAction& action : actions) std::visit(carry_out, action);
 }
 
-/// With the lock.
-void Pass::take(const PassAction& action, Taken& taken) {
-  const auto reply = [&](PassToken token, rpc::Message message) {
-    auto call = calls_.extract(token);  // there: the protocol answers each once
-    taken.replies.emplace_back(std::move(call.mapped()), std::move(message));
-  };
-  std::visit(
-      dist::detail::Overloaded{
-          [&](const pass_action::Answer& one) { reply(one.message, write_answer(one.reports)); },
-          [&](const pass_action::Refuse& one) { reply(one.message, write_error(error_, transmitter_->self().name)); },
-          [&](const pass_action::AnswerOver& one) { reply(one.message, write_heard(over_incomplete_)); },
-          [&](pass_action::DropUnmarked) { drop_unmarked_ = true; },
-          [&](pass_action::WalkRoots) { walk_roots_ = true; }, [&](pass_action::RunGraph) { work_ = is_root_; },
-          [&](pass_action::End) {
-            if (std::exchange(ended_, true)) return;
-            taken.ends = true;
-            taken.finished = !protocol_.failed();
-            taken.reports_made = protocol_.reports_made();
-            taken.task = graph_.free();
-            taken.at_end.swap(at_end_);
-          },
-          [](const auto&) {}},
-      action);
+/// With the lock: an action of another thread must not find a part that has ended. Empty if the pass does not end, or
+/// has ended before.
+std::optional<Pass::Ending> Pass::take_ending(const std::vector<PassAction>& actions) {
+  const auto is_end = [](const PassAction& action) { return std::holds_alternative<pass_action::End>(action); };
+  if (std::none_of(actions.begin(), actions.end(), is_end) || std::exchange(ended_, true)) return std::nullopt;
+  return Ending{.finished = !protocol_.failed(),
+                .reports_made = protocol_.reports_made(),
+                .task = graph_.free(),
+                .continuations = std::exchange(at_end_, {})};
 }
 
-/// Without the lock, in the protocol's order: who is answered after the end may look at this worker's counters, or
-/// start the next pass.
-void Pass::carry_out(const PassAction& action, Taken& taken) {
-  const auto reply = [&] {
-    auto& [call, message] = taken.replies[taken.next_reply++];
-    call.reply(std::move(message));
-  };
-  std::visit(
-      dist::detail::Overloaded{
-          [&](const pass_action::Answer&) { reply(); }, [&](const pass_action::Refuse&) { reply(); },
-          [&](const pass_action::AnswerOver&) { reply(); },
-          [&](const pass_action::SendMark& one) { call_and_settle(one.to, write_mark(taken.header, one.messages)); },
-          [&](const pass_action::SendResolve& one) { call_and_settle(one.to, write_resolve(taken.header)); },
-          [&](const pass_action::SendOver& one) { tell_over(one.to); },
-          [&](const pass_action::Walk& one) { walk_sends(one.sends); },
-          [&](pass_action::RunGraph) {
-            if (!is_root_) request_run();
-          },
-          [&](pass_action::End) { end(taken); },
-          [&](pass_action::Finish) {
-            const std::lock_guard lock(mutex_);
-            done_ = true;
-            if (!taken.wake) taken.wake = std::move(wake_);
-          },
-          [](const auto&) {}},
-      action);
+void Pass::end(Ending ending) {
+  ending.task.reset();
+  trace_.ended(!ending.finished);
+  context_->end_pass(*this, ending.finished, ending.reports_made);
+  for (const auto& f : ending.continuations) f();
 }
 
-void Pass::end(Taken& taken) {
-  if (!std::exchange(taken.ends, false)) return;
-  taken.task.reset();
-  trace_.ended(!taken.finished);
-  context_->end_pass(*this, taken.finished, taken.reports_made);
-  for (const auto& f : taken.at_end) f();
+void Pass::reply(PassToken token, rpc::Message message) {
+  Lock lock(mutex_);
+  auto call = calls_.extract(token);  // present: the protocol answers each message once
+  lock.unlock();
+  call.mapped().reply(std::move(message));
+}
+
+void Pass::notify_root(bool Pass::*flag) {
+  Lock lock(mutex_);
+  this->*flag = true;
+  const Ref<rpc::FutureState<void>> wake = std::move(wake_);
+  lock.unlock();
+  if (wake) wake->try_set_value();
 }
 
 void Pass::call_and_settle(rpc::WorkerId to, rpc::Message request) {
@@ -157,7 +147,7 @@ void Pass::answered(rpc::Message* reply, const std::exception_ptr& error) {
       answer.error = std::current_exception();
     }
   }
-  // All share one deadline; which of them noticed first says nothing.
+  // All messages share one deadline, so it does not matter which of them reached it first.
   if (answer.error && is_root_ && is_timeout(answer.error)) answer.error = too_late();
   Lock lock(mutex_);
   if (answer.error) fail_locked(answer.error);
@@ -174,7 +164,7 @@ void Pass::tell_over(rpc::WorkerId to) {
                      });
 }
 
-/// A worker that is gone cannot tell those that it had engaged: then the root tells everybody.
+/// A lost worker cannot forward the failure to the workers that it engaged, so the root sends it to all workers.
 void Pass::over_answered(rpc::Message* reply, const std::exception_ptr& error) {
   bool incomplete = false;
   try {

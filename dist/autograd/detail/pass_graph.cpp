@@ -45,6 +45,7 @@ void PassGraph::feed(Fed& fed) {
 }
 
 void PassGraph::drop(const IsSend& will_get_one) {
+  if (std::exchange(dropped_, true)) return;
   for (const auto& [message, entry] : entries_) {
     if (had_.contains(message) || will_get_one(message)) continue;
     for (std::size_t i = 0; i < entry.first->outputs().size(); ++i) task_->drop_root(entry.second + i);

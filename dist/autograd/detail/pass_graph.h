@@ -39,7 +39,7 @@ class PassGraph {
   void begin(const IsSend& is_entry);
   /// Throws AutogradError if the send node is not an entry, or others than its receiver sent these.
   void feed(Fed& fed);
-  /// Entries that have had no gradient and for which `will_get_one` does not hold get none.
+  /// Completes the entries that have no gradient and for which `will_get_one` is false. Only the first call counts.
   void drop(const IsSend& will_get_one);
   /// Runs what is ready. True: all of it has run.
   bool run() { return task_->run(); }
@@ -61,6 +61,7 @@ class PassGraph {
   std::unique_ptr<tendril::autograd::GraphTask> task_;
   std::unordered_map<MessageId, std::pair<Ref<SendNode>, std::size_t>> entries_;  // and the first's place in the task
   std::unordered_set<MessageId> had_;                                             // gradients
+  bool dropped_ = false;
 
   rpc::detail::Mutex walk_mutex_;
   std::unordered_set<const tendril::autograd::Node*> walked_;

@@ -21,13 +21,12 @@ std::shared_ptr<CollectiveHub> CollectiveHub::attach(rpc::Agent& agent) {
   serve_collective_requests();
   auto hub = std::make_shared<CollectiveHub>(agent);
   agent.add_hook(hub);
+  agent.attach(hub);
   return hub;
 }
 
 std::shared_ptr<CollectiveHub> CollectiveHub::of(const rpc::Agent& agent) {
-  for (const auto& hook : agent.hooks()) {
-    if (auto hub = std::dynamic_pointer_cast<CollectiveHub>(hook)) return hub;
-  }
+  if (auto hub = agent.part<CollectiveHub>()) return hub;
   throw rpc::UsageError("worker '" + agent.self().name +
                         "' takes no part in collectives: call dist::enable_collectives() before rpc::init_rpc, or "
                         "dist::attach_collectives for an agent of your own");

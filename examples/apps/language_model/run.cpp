@@ -11,7 +11,7 @@
 #include <limits>
 #include <utility>
 
-#include "../support/graph_file.h"
+#include "../graphs/graph_picture.h"
 
 namespace language_model {
 

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "../support/graph_file.h"
+#include "../graphs/graph_picture.h"
 #include "../support/images.h"
 
 namespace pipeline {

@@ -109,7 +109,7 @@ class Flags {
   void add_log_interval(Int& interval, Range<std::int64_t> range, const std::string& help) {
     add("--log-interval", interval, range, help);
   }
-  /// --graph, the output of graph_file.h for the first `what`. `writer` returns the rank that writes it, after all
+  /// --graph, the output of graph_picture.h for the first `what`. `writer` returns the rank that writes it, after all
   /// flags are read; 0 by default.
   void add_graph(std::string& graph, const std::string& what, std::function<int()> writer = {});
   /// --checkpoint, a file or the output that `as` describes after all flags are read, and --resume, "no" or "auto".

@@ -1,14 +1,31 @@
-#include "tendril/dist/autograd/pass_simulation.h"
+#include "pass_simulation.h"
 
 #include <algorithm>
 #include <sstream>
 #include <stdexcept>
 
-#include "tendril/dist/detail/overloaded.h"
+namespace examples {
 
-namespace tendril::dist::autograd {
+using namespace tendril::dist::autograd;
 
-using rpc::WorkerId;
+namespace {
+
+/// Returns a message's rank and number as text: "2.7" is the seventh message of rank 2.
+std::string name_of_message(MessageId message) {
+  return std::to_string(worker_of(message)) + '.' + std::to_string(number_of(message));
+}
+
+void write_messages(std::ostream& out, const std::vector<MessageId>& messages) {
+  for (const MessageId message : messages) out << ' ' << name_of_message(message);
+}
+
+void write_reports(std::ostream& out, const std::vector<WorkerReport>& reports) {
+  for (const WorkerReport& report : reports) {
+    out << ", rank " << report.worker << (report.unfinished ? " waits" : " is done");
+  }
+}
+
+}  // namespace
 
 PassSimulation::PassSimulation(SimulatedGraph graph, const Options& options)
     : graph_(std::move(graph)), options_(options) {
@@ -60,12 +77,10 @@ std::string PassSimulation::to_string(const Event& event) {
     return out.str();
   }
   out << " gets " << names[event.kind];
-  for (const MessageId message : event.messages) out << ' ' << worker_of(message) << '.' << number_of(message);
+  write_messages(out, event.messages);
   out << " from rank " << event.from;
   if (event.refused) out << ": refused";
-  for (const WorkerReport& report : event.reports) {
-    out << ", rank " << report.worker << (report.unfinished ? " waits" : " is done");
-  }
+  write_reports(out, event.reports);
   return out.str();
 }
 
@@ -75,7 +90,7 @@ bool PassSimulation::stuck() const {
   return options_.fast ? events_.empty() && !finished_ : workers_.at(options_.root).protocol.was_stuck();
 }
 
-bool PassSimulation::somebody_takes_part() const {
+bool PassSimulation::any_worker_takes_part() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const auto& one) { return one.second.here; });
 }
 
@@ -207,7 +222,7 @@ void PassSimulation::run_once(WorkerId id, Worker& worker) {
     if (!worker.entries.contains(message)) throw std::logic_error("PassSimulation: a gradient came for no entry");
     worker.had.insert(message);
   }
-  if (std::exchange(worker.drop, false)) {
+  if (protocol.resolved()) {
     for (const MessageId entry : worker.entries) {
       if (!worker.had.contains(entry) && !protocol.is_marked(entry)) worker.dropped.insert(entry);
     }
@@ -268,35 +283,70 @@ void PassSimulation::act(WorkerId id) {
   }
 }
 
+namespace {
+
+/// std::visit's argument: one function per alternative.
+template <class... F>
+struct Actions : F... {
+  using F::operator()...;
+};
+template <class... F>
+Actions(F...) -> Actions<F...>;  // for Clang before 17
+
+}  // namespace
+
 void PassSimulation::carry_out(WorkerId id, const PassAction& action) {
   using namespace pass_action;
-  std::ostringstream line;
-  line << "  rank " << id << ": " << action;
-  transcript_.push_back(line.str());
   Worker& worker = workers_.at(id);
-  std::visit(
-      dist::detail::Overloaded{
-          [&](const Answer& one) {
-            post({.kind = Event::answer, .from = id, .to = senders_.at(one.message), .reports = one.reports});
-          },
-          [&](const Refuse& one) {
-            post({.kind = Event::answer, .from = id, .to = senders_.at(one.message), .refused = true});
-          },
-          [&](const AnswerOver& one) {
-            post({.kind = Event::over_answer, .from = id, .to = senders_.at(one.message)});
-          },
-          [&](const SendMark& one) {
-            post({.kind = Event::mark, .from = id, .to = one.to, .messages = one.messages, .token = token_of(id)});
-          },
-          [&](const SendResolve& one) {
-            post({.kind = Event::resolve, .from = id, .to = one.to, .token = token_of(id)});
-          },
-          [&](const SendOver& one) { post({.kind = Event::over, .from = id, .to = one.to, .token = token_of(id)}); },
-          [&](const Walk& one) { worker.protocol.walked(behind(id, one.sends, false)); },
-          [&](WalkRoots) { worker.protocol.walked(behind(id, {}, true)); }, [&](DropUnmarked) { worker.drop = true; },
-          [&](RunGraph) { post({.kind = Event::run, .to = id}); }, [&](End) { forget(id); },
-          [&](Finish) { finished_ = true; }},
-      action);
+  std::ostringstream line;
+  line << "  rank " << id << ": ";
+  const auto carry_out =
+      Actions{[&](const Answer& one) {
+                write_reports(line << "answer #" << one.message, one.reports);
+                post({.kind = Event::answer, .from = id, .to = senders_.at(one.message), .reports = one.reports});
+              },
+              [&](const Refuse& one) {
+                line << "refuse #" << one.message;
+                post({.kind = Event::answer, .from = id, .to = senders_.at(one.message), .refused = true});
+              },
+              [&](const AnswerOver& one) {
+                line << "answer over #" << one.message;
+                post({.kind = Event::over_answer, .from = id, .to = senders_.at(one.message)});
+              },
+              [&](const SendMark& one) {
+                write_messages(line << "send mark to rank " << one.to << ':', one.messages);
+                post({.kind = Event::mark, .from = id, .to = one.to, .messages = one.messages, .token = token_of(id)});
+              },
+              [&](const SendResolve& one) {
+                line << "send resolve to rank " << one.to;
+                post({.kind = Event::resolve, .from = id, .to = one.to, .token = token_of(id)});
+              },
+              [&](const SendOver& one) {
+                line << "send over to rank " << one.to;
+                post({.kind = Event::over, .from = id, .to = one.to, .token = token_of(id)});
+              },
+              [&](const Walk& one) {
+                write_messages(line << "walk from", one.sends);
+                worker.protocol.walked(behind(id, one.sends, false));
+              },
+              [&](WalkRoots) {
+                line << "walk from the roots";
+                worker.protocol.walked(behind(id, {}, true));
+              },
+              [&](RunGraph) {
+                line << "run the graph";
+                post({.kind = Event::run, .to = id});
+              },
+              [&](End) {
+                line << "end";
+                forget(id);
+              },
+              [&](Finish) {
+                line << "finish";
+                finished_ = true;
+              }};
+  std::visit(carry_out, action);
+  transcript_.push_back(line.str());
 }
 
 /// A worker that has ended knows of the pass only whether it failed: what comes late is refused then.
@@ -315,4 +365,52 @@ void PassSimulation::forget(WorkerId id) {
   workers_.emplace(id, std::move(next));
 }
 
-}  // namespace tendril::dist::autograd
+// ---- the messages of a recorded graph
+
+namespace {
+
+/// The messages of the recv nodes behind these nodes.
+std::set<MessageId> received_behind(const RecordedPart& part, std::vector<uint32_t> stack) {
+  std::set<MessageId> reached;
+  std::vector<bool> seen(part.nodes.size());
+  while (!stack.empty()) {
+    const uint32_t at = stack.back();
+    stack.pop_back();
+    if (seen[at]) continue;
+    seen[at] = true;
+    const RecordedNode& node = part.nodes[at];
+    if (node.kind == RecordedNode::Kind::recv) reached.insert(node.message);
+    stack.insert(stack.end(), node.next.begin(), node.next.end());
+  }
+  return reached;
+}
+
+}  // namespace
+
+SimulatedGraph messages_of(const RecordedGraph& graph) {
+  SimulatedGraph all;
+  for (const RecordedPart& part : graph.parts) {
+    for (const RecordedNode& node : part.nodes) {
+      if (node.kind == RecordedNode::Kind::send) all[node.message] = {.sender = part.rank, .receiver = node.peer};
+    }
+  }
+  for (const RecordedPart& part : graph.parts) {
+    std::vector<uint32_t> roots;
+    for (uint32_t i = 0; i < part.nodes.size(); ++i) {
+      const RecordedNode& node = part.nodes[i];
+      if (node.root) roots.push_back(i);
+      if (node.kind != RecordedNode::Kind::send) continue;
+      for (const MessageId used : received_behind(part, {i})) {
+        if (const auto found = all.find(used); found != all.end() && found->second.receiver == part.rank)
+          found->second.users.push_back(node.message);
+      }
+    }
+    for (const MessageId used : received_behind(part, roots)) {
+      if (const auto found = all.find(used); found != all.end() && found->second.receiver == part.rank)
+        found->second.used_by_root = part.rank == graph.root;
+    }
+  }
+  return all;
+}
+
+}  // namespace examples

@@ -1,13 +1,17 @@
+#include "graph_picture.h"
+
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
-#include <utility>
+#include <stdexcept>
 
-#include "tendril/dist/autograd/graph.h"
-#include "tendril/dist/autograd/pass_simulation.h"
+#include "pass_simulation.h"
 
-namespace tendril::dist::autograd {
+namespace examples {
+
+using namespace tendril::dist::autograd;
 
 namespace {
 
@@ -52,7 +56,7 @@ std::string box_of(const RecordedPart& part, std::size_t node) {
   return box.str();
 }
 
-void open_cluster(std::ostream& out, rpc::WorkerId rank, const std::string& label) {
+void open_cluster(std::ostream& out, WorkerId rank, const std::string& label) {
   out << "  subgraph cluster_" << rank << " {\n  label=\"" << label << "\"\n";
 }
 
@@ -60,9 +64,9 @@ std::string label_of(const RecordedPart& part) {
   return "rank " + std::to_string(part.rank) + ": " + escaped(part.worker);
 }
 
-/// What was sent to each worker and is not in its part: it is not used there.
-std::map<rpc::WorkerId, std::set<MessageId>> unused_messages(const RecordedGraph& graph) {
-  std::map<rpc::WorkerId, std::set<MessageId>> unused;
+/// Returns the messages to each worker that are not in its part, because they are not used there.
+std::map<WorkerId, std::set<MessageId>> unused_messages(const RecordedGraph& graph) {
+  std::map<WorkerId, std::set<MessageId>> unused;
   for (const RecordedPart& part : graph.parts) {
     for (const RecordedNode& node : part.nodes) {
       if (node.kind == Kind::send) unused[node.peer].insert(node.message);
@@ -113,7 +117,7 @@ const char* style_of(const PassSimulation::SendState& state) {
   return state.marked ? "fillcolor=gold" : "fillcolor=gray90";
 }
 
-/// The messages as they are now; `caption` below them.
+/// Draws the messages in their current state, above `caption`.
 void draw_step(std::ostream& out, const RecordedGraph& graph, const SimulatedGraph& messages,
                const PassSimulation& simulation, const std::string& caption) {
   out << "digraph {\n" << kHead << "  label=\"" << caption << "\" labeljust=l\n";
@@ -159,8 +163,8 @@ std::string dot(const RecordedGraph& graph) {
 }
 
 std::string dot_steps(const RecordedGraph& graph, Mode mode) {
-  const SimulatedGraph messages = graph.messages();
-  rpc::WorkerId last = graph.root;
+  const SimulatedGraph messages = messages_of(graph);
+  WorkerId last = graph.root;
   for (const RecordedPart& part : graph.parts) last = std::max(last, part.rank);
   PassSimulation simulation(messages, {.workers = last + 1, .fast = mode == Mode::fast, .root = graph.root});
   std::ostringstream out;
@@ -184,4 +188,13 @@ std::string dot_steps(const RecordedGraph& graph, Mode mode) {
   return out.str();
 }
 
-}  // namespace tendril::dist::autograd
+void write_graph(const std::string& path, const Context& context, const tendril::Tensor& loss) {
+  if (path.empty()) return;
+  const RecordedGraph graph = tendril::dist::autograd::graph(context, {loss});
+  std::ofstream out(path);
+  out << dot(graph) << dot_steps(graph, Mode::smart);
+  out.close();
+  if (!out) throw std::runtime_error("--graph: cannot write " + path);
+}
+
+}  // namespace examples
