@@ -9,10 +9,10 @@
 
 namespace tendril::rpc::detail {
 
-/// Values of calls by the calls' numbers, which are given in order. The values lie densely in a vector, whose places
-/// are used again; chains through the vector lead to them. As numbers that follow each other are in different chains,
-/// each operation takes the same time however many calls there are, and moves no other call. A call that comes and goes
-/// allocates nothing. Not thread-safe.
+/// Maps call IDs, which are assigned in increasing order, to values. The values are stored densely in a vector whose
+/// places are reused, and hash chains through the vector lead to them. Consecutive IDs belong to different chains, so
+/// each operation takes constant time however many calls there are, and moves no other call. Once the vector is large
+/// enough, inserting and taking a call allocates nothing. Not thread-safe.
 template <class T>
 class CallTable {
  public:
@@ -22,13 +22,13 @@ class CallTable {
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
   bool contains(uint64_t call_id) const noexcept { return place_of(call_id) != kNowhere; }
-  /// Null: not there. Valid until the table is changed.
+  /// Returns null if the call is not in the table. The pointer is valid until the table changes.
   T* find(uint64_t call_id) noexcept {
     const Place place = place_of(call_id);
     return place == kNowhere ? nullptr : &*slots_[place].value;
   }
-  /// The number is not there yet. Returns the call's place, where it stays until it is taken. If it throws nothing has
-  /// changed, `value` neither.
+  /// `call_id` must not be in the table yet. Returns the call's place, which does not change until the call is taken.
+  /// If this throws, the table and `value` are unchanged.
   Place insert(uint64_t call_id, T&& value) {
     if (free_ == kNowhere && slots_.size() == first_.size()) grow();
     Place place = free_;
@@ -89,7 +89,7 @@ class CallTable {
  private:
   struct Slot {
     uint64_t call_id = 0;
-    Place next = kNowhere;  // of its chain, or of those that are free
+    Place next = kNowhere;  // in the same chain, or in the list of free places
     std::optional<T> value = {};
   };
   static constexpr std::size_t kLeast = 16, kMostKept = 1024;
@@ -101,7 +101,7 @@ class CallTable {
     while (place != kNowhere && slots_[place].call_id != call_id) place = slots_[place].next;
     return place;
   }
-  /// With all slots in use.
+  /// Requires that all slots are in use.
   void grow() {
     const std::size_t size = std::max(kLeast, 2 * first_.size());
     std::vector<Place> first(size, kNowhere);
@@ -114,8 +114,8 @@ class CallTable {
     }
   }
 
-  std::vector<Slot> slots_;   // as many as `first_` has room for
-  std::vector<Place> first_;  // of each chain; a power of two
+  std::vector<Slot> slots_;   // at most as many as there are chains
+  std::vector<Place> first_;  // the first place of each chain; the size is a power of two
   Place free_ = kNowhere;
   std::size_t size_ = 0;
 };

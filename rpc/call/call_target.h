@@ -16,11 +16,12 @@
 
 TENDRIL_API_BEGIN
 
-/// The callee's side of a typed call: reads the arguments, runs the function, answers. Each kind of call is a type, so
-/// that its mangled name is the function's identity.
+/// The callee's side of a typed call: reads the arguments, runs the function and replies. Each kind of call is a type,
+/// so that its mangled name is the function's identity.
 ///
-/// A callable has `Arguments` (a tuple of what is sent), `Returned`, `WireSignature`, `run(Arguments&)` or, with a
-/// receiver, `run(Receiver&, Arguments&)`, and `creates`: whether the result stays here, behind an RRef.
+/// A callable has `Arguments` (a tuple of the types that are sent), `Returned`, `WireSignature`, `run(Arguments&)` or,
+/// with a receiver, `run(Receiver&, Arguments&)`, and `creates`, which is true if the result stays on this worker,
+/// behind an RRef.
 namespace tendril::rpc::detail {
 
 template <class... T>
@@ -29,22 +30,22 @@ constexpr bool check_arguments(std::tuple<T...>*) {
   return true;
 }
 
-/// A request whose arguments are read: what is the same for every function.
+/// The part of a call in progress that does not depend on the function.
 struct CallToRun : Recycled {
   explicit CallToRun(InboundCall&& request) : call(std::move(request)) {}
   virtual ~CallToRun() = default;
-  /// Runs the function and answers.
+  /// Runs the function and replies.
   virtual void run(std::unique_ptr<CallToRun> self) = 0;
 
   InboundCall call;
-  std::shared_ptr<RRefState> created;   // of a creating call
-  std::shared_ptr<RRefState> receiver;  // of a method
+  std::shared_ptr<RRefState> created;   // the reference to the result, if the call creates one
+  std::shared_ptr<RRefState> receiver;  // the object of a method call
 };
 
-/// Answers with the error, also to those who hold what the call was to make.
+/// Replies with the error. The reference that the call was to create fails with it, too.
 void fail(CallToRun& in, std::exception_ptr error);
 
-/// Runs the call once its receiver is made, at once if it is. No slot is held meanwhile.
+/// Runs the call when its receiver has been created, or at once if it has been already. Holds no slot while it waits.
 void run_when_made(std::unique_ptr<CallToRun> in);
 
 template <class Callable>
@@ -60,17 +61,18 @@ struct CallInProgress final : CallToRun {
   typename Callable::Arguments arguments{};
 };
 
-/// The reference that the call is to make; it travels after those among the arguments.
+/// Takes the reference to the result out of a creating request, where it follows the references among the arguments.
+/// Throws MessageError if it is missing.
 std::shared_ptr<RRefState> take_created(Message& request);
 
 template <class T>
 void store(RRefState& created, std::shared_ptr<T> object) {
-  if (!object) throw UsageError("the function returned a null pointer: there is nothing to refer to");
+  if (!object) throw UsageError("the function returned a null pointer, expected an object for the RRef");
   attach_self(object.get(), created);
   created.set_value(object, typeid(T));
 }
 
-/// Answers with a value (nothing for void).
+/// Replies with a value (none for void). If the callable creates, stores the value here and replies without it.
 template <class Callable, class... Value>
 void answer(CallInProgress<Callable>& in, Value&&... value) {
   Message result;
@@ -93,7 +95,7 @@ decltype(auto) run(CallInProgress<Callable>& in) {
   if constexpr (requires { typename Callable::Receiver; }) {
     const auto object =
         std::static_pointer_cast<typename Callable::Receiver>(in.receiver->object(typeid(typename Callable::Receiver)));
-    // The call holds the reference and with it the object: a result may refer to it until it has been answered.
+    // The call keeps the object alive until it has been answered, so the result may refer to the object.
     return Callable::run(*object, in.arguments);
   } else {
     return Callable::run(in.arguments);
@@ -108,7 +110,7 @@ void run_and_answer(std::unique_ptr<CallToRun> request) {
   in->call.begin();
   try {
     if constexpr (ResultOf<std::remove_cvref_t<Returned>>::later) {
-      // The arguments live as long as the call: a coroutine may hold references to them.
+      // The arguments live as long as the call, because a coroutine may hold references to them.
       Future<Result> later = run(*in);
       if (!later.valid()) throw UsageError("the function returned an empty Future");
       later.then([shared = std::shared_ptr<CallInProgress<Callable>>(std::move(in))](Future<Result> done) {
@@ -142,7 +144,7 @@ void read_arguments(InputArchive& archive, Tuple& arguments, std::index_sequence
    ...);
 }
 
-/// What ServedFunction::invoke is for every callable.
+/// Implements ServedFunction::invoke for every callable.
 template <class Callable>
 void serve(InboundCall& inbound) {
   auto in = std::make_unique<CallInProgress<Callable>>(std::move(inbound));
@@ -154,7 +156,7 @@ void serve(InboundCall& inbound) {
     if constexpr (requires { typename Callable::Receiver; }) {
       archive.expect(0, typeid(typename Callable::Receiver));
       in->receiver = archive.reference();
-      if (!in->receiver || !in->receiver->is_owner()) archive.fail("a method call without an object of this worker");
+      if (!in->receiver || !in->receiver->is_owner()) archive.fail("the receiver is not an object of this worker");
     }
     read_arguments(archive, in->arguments, std::make_index_sequence<std::tuple_size_v<Arguments>>());
     archive.finish();
@@ -168,7 +170,7 @@ void serve(InboundCall& inbound) {
   }
 }
 
-// ---- The callables
+// ---- Callables
 
 template <auto F, bool keeps_result>
 struct FunctionCallable {
@@ -177,7 +179,7 @@ struct FunctionCallable {
   using Returned = typename Traits::Return;
   using WireSignature = std::tuple<typename ResultOf<std::remove_cvref_t<Returned>>::type*, Arguments*>;
   static constexpr bool creates = keeps_result;
-  // Not inlined: GCC 12 would warn of variants among the arguments that they may be uninitialised.
+  // Not inlined: otherwise GCC 12 warns that variants among the arguments may be uninitialised.
   [[gnu::noinline]] static Returned run(Arguments& arguments) { return std::apply(F, std::move(arguments)); }
 };
 template <auto F>
@@ -189,8 +191,8 @@ struct CreatingFunction : FunctionCallable<F, true> {
   static void invoke(InboundCall& call) { serve<CreatingFunction>(call); }
 };
 
-/// A method of the object that an RRef<T> refers to. It may be inherited: T is part of the identity, F's class is not
-/// asked for.
+/// A method of the object that an RRef<T> refers to. T may inherit the method from F's class. The receiver is read as a
+/// T, which is part of the function's identity.
 template <class T, auto F, bool keeps_result>
 struct MethodCallable {
   using Traits = Signature<decltype(F)>;
@@ -225,7 +227,7 @@ struct Constructor {
   static void invoke(InboundCall& call) { serve<Constructor>(call); }
 };
 
-/// A copy of the referenced object.
+/// Returns a copy of the referenced object (RRef::to_here).
 template <class T>
 struct Fetch {
   using Receiver = ObjectType<T>;

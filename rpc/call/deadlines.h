@@ -9,10 +9,10 @@
 
 namespace tendril::rpc::detail {
 
-/// The deadlines of calls, the earliest first: a binary heap. A call is named by a number, its place in a CallTable;
-/// each knows its position in the heap from `moved(place, position)`, so that the deadline of one that ends early can
-/// be taken out. Adding the latest one and taking it out again takes the same time however many there are; everything
-/// else grows with their logarithm. Not thread-safe.
+/// A binary min-heap of call deadlines. A call is identified by its place in a CallTable. `moved(place, position)`
+/// reports the call's position in the heap whenever it changes, so that the deadline of a call that ends early can be
+/// removed. Adding the latest deadline and removing it again takes constant time; all other changes take logarithmic
+/// time. Not thread-safe.
 class Deadlines {
  public:
   static constexpr uint32_t kNowhere = UINT32_MAX;
@@ -23,7 +23,7 @@ class Deadlines {
   }
   uint32_t place_of_earliest() const noexcept { return entries_.front().place; }
 
-  /// The next `add` does not throw.
+  /// Makes room for one deadline, so that the next `add` does not throw.
   void reserve_one() {
     if (entries_.size() == entries_.capacity()) entries_.reserve(entries_.empty() ? 16 : 2 * entries_.size());
   }

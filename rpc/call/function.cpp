@@ -18,10 +18,11 @@ namespace {
 
 using Entry = detail::FunctionEntry;
 
-/// Functions by id, to be read without a lock: a place is filled once (open addressing; the id is the hash).
+/// A hash table of functions by ID that is read without a lock: a place is filled once and then never changes. It uses
+/// open addressing, and the ID is the hash.
 class Places {
  public:
-  explicit Places(std::size_t size) : places_(size) {}  // a power of two
+  explicit Places(std::size_t size) : places_(size) {}  // `size` is a power of two
   std::size_t size() const noexcept { return places_.size(); }
   const Entry* find(uint64_t id) const noexcept { return places_[place_of(id)].load(std::memory_order_acquire); }
   void add(const Entry& entry) noexcept { places_[place_of(entry.id)].store(&entry, std::memory_order_release); }
@@ -33,7 +34,7 @@ class Places {
 
  private:
   using Place = std::atomic<const Entry*>;
-  /// Where it is, or would be.
+  /// Returns the place of this ID, or the empty place where it would be added.
   std::size_t place_of(uint64_t id) const noexcept {
     std::size_t i = id & (places_.size() - 1);
     for (const Entry* entry; (entry = places_[i].load(std::memory_order_acquire)) && entry->id != id;) {
@@ -44,8 +45,8 @@ class Places {
   std::vector<Place> places_;
 };
 
-/// Looked into for every request. Places that have become too few are kept beside more of them, for whoever still reads
-/// them.
+/// All registered functions. Every request looks one up, without a lock. Tables that have been replaced by larger ones
+/// are kept, because threads may still be reading them.
 class Registry final : public FunctionTable {
  public:
   Registry() { grow(kLeast); }
@@ -84,11 +85,11 @@ class Registry final : public FunctionTable {
 };
 
 Registry& registry() {
-  static auto* instance = new Registry();  // never destroyed: handlers may still run while the program ends
+  static auto* instance = new Registry();  // never destroyed: handlers may still run while the program exits
   return *instance;
 }
 
-/// FNV-1a, then a finaliser (MurmurHash3's), so that the high bits depend on everything too.
+/// FNV-1a followed by MurmurHash3's finaliser, so that the high bits depend on the whole text, too.
 uint64_t hash(std::string_view text) noexcept {
   uint64_t h = 0xCBF29CE484222325u;
   for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
@@ -97,8 +98,9 @@ uint64_t hash(std::string_view text) noexcept {
   return h ^ (h >> 33);
 }
 
-/// Whether the mangled name holds a function with internal linkage: in the Itanium ABI "L_Z" starts a function as a
-/// template argument, and an L before its own name ("L_ZL3fun", or nested "L_ZN5spaceL3funE") marks it as static.
+/// Returns whether the mangled name contains a function with internal linkage. In the Itanium ABI, "L_Z" starts a
+/// function that is a template argument, and an L before its own name ("L_ZL3fun", or nested "L_ZN5spaceL3funE") marks
+/// it as static.
 bool has_internal_linkage(std::string_view mangled) noexcept {
   if (mangled.find("_GLOBAL__N_") != mangled.npos) return true;
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -132,7 +134,7 @@ Names names_of(const std::type_info& callable) {
   const std::string inside = name.substr(open + 1, close - open - 1);
   if (kind.ends_with("Fetch")) return {"RRef<" + inside + ">::to_here", "rpc::serve_to_here<" + inside + ">()"};
 
-  std::size_t first_end = 0;  // of the first template argument
+  std::size_t first_end = 0;  // where the first template argument ends
   for (int depth = 0; first_end < inside.size() && (inside[first_end] != ',' || depth > 0); ++first_end) {
     depth += (inside[first_end] == '<') - (inside[first_end] == '>');
   }
@@ -144,7 +146,7 @@ Names names_of(const std::type_info& callable) {
   const std::size_t start = method ? inside.find(", &") : inside.find('&');
   if (start != inside.npos) function.erase(0, inside.find('&', start) + 1);
   if (function.starts_with('(') && function.ends_with(')')) function = function.substr(1, function.size() - 2);
-  // A method that T inherits is served for T.
+  // If T inherits the method, rpc::serve must also name T.
   const std::string of = method && !function.starts_with(first + "::") ? ", " + first : "";
   return {function,
           (kind.find("Creating") != kind.npos ? "rpc::serve_remote<&" : "rpc::serve<&") + function + of + ">()"};
@@ -155,12 +157,14 @@ Names names_of(const std::type_info& callable) {
 FunctionTable& served_functions() { return registry(); }
 
 std::string describe_unserved(const ServedFunction& function) {
-  return "it does not serve " + function.name + ": its program neither calls it nor says " + function.remedy;
+  return "it does not serve " + function.name + ": its program neither calls it nor registers it with " +
+         function.remedy;
 }
 
 std::string describe_unserved(FunctionId id) {
   return "it does not serve " + name_of_function(id) +
-         ": its program neither calls it nor says rpc::serve, serve_remote, serve_constructor or serve_to_here";
+         ": its program neither calls it nor registers it with rpc::serve, serve_remote, serve_constructor or "
+         "serve_to_here";
 }
 
 std::string name_of_function(FunctionId id) {

@@ -13,42 +13,43 @@ TENDRIL_API_BEGIN
 namespace tendril::rpc {
 
 /// A remote function's identity on the wire: a 64-bit hash of its mangled name, its receiver's type and the types that
-/// are sent. The same in every program in which those are the same.
+/// are sent. Programs in which these are equal compute the same ID.
 using FunctionId = uint64_t;
 
-/// The functions that this process serves: all that its program calls, and those it names with `rpc::serve`. One table
-/// a process, filled before main.
+/// Returns the functions that this process serves: all that its program calls, and those that it registers with
+/// `rpc::serve`. Each process has one table, which is filled before main.
 FunctionTable& served_functions();
 
-/// For errors: that a worker does not serve the function, and what its program has to say.
+/// Returns the error text for a function that a worker does not serve. It names the call that would register the
+/// function.
 std::string describe_unserved(const ServedFunction& function);
-/// ... where only the caller's program knows the function.
+/// As above, if this program may not know the function.
 std::string describe_unserved(FunctionId id);
-/// "train" or, if this program neither calls nor serves it, "function 0x1f...".
+/// Returns the function's name, such as "train", or "function 0x1f..." if this program neither calls nor serves it.
 std::string name_of_function(FunctionId id);
 
 namespace detail {
 
-/// What is known of a function that is called or served: made once for each, lives for ever.
+/// Describes a function that is called or served. There is one entry for each, which lives until the program exits.
 struct FunctionEntry {
-  /// `callable` is the type that stands for the function (call_target.h), `wire` the types that are sent.
+  /// `callable` is the type that represents the function (call_target.h), `wire` is the types that are sent.
   FunctionEntry(const std::type_info& callable, const std::type_info& wire, void (*invoke)(InboundCall&),
                 bool may_park = false);
 
-  std::string signature;  ///< tells a collision of ids from a function that is registered twice
+  std::string signature;  ///< distinguishes a collision of IDs from a function that is registered twice
   FunctionId id;
-  bool internal;  ///< internal linkage: it cannot be called
+  bool internal;  ///< has internal linkage, so it cannot be called
   ServedFunction served;
 };
 
-/// Adds an entry. Twice the same is fine; another function of the same id ends the program with a
-/// message: two programs could not agree on what is meant. Entries of internal linkage are left out. Returns true.
+/// Adds an entry. Adding the same function again has no effect. If another function has the same ID, prints a message
+/// and aborts, because the ID would be ambiguous. Ignores entries with internal linkage. Returns true.
 bool register_function(const FunctionEntry& entry);
 
 /// Throws UsageError if the function has internal linkage.
 void check_callable(const FunctionEntry& entry);
 
-/// The entry of a callable. Whoever mentions `registered` has it registered before main.
+/// The entry of a callable. A program that refers to `registered` registers the callable before main.
 template <class Callable>
 struct Registration {
   static const FunctionEntry& entry() {
@@ -60,7 +61,7 @@ struct Registration {
   static inline const bool registered = register_function(entry());
 };
 
-/// The entry to call through.
+/// Registers the callable and returns its entry. Throws UsageError if the function has internal linkage.
 template <class Callable>
 const FunctionEntry& entry_of() {
   (void)&Registration<Callable>::registered;

@@ -19,7 +19,7 @@ struct CallOptions;
 
 TENDRIL_API_BEGIN
 
-/// What can be told of a function from its type.
+/// Properties of remote functions that follow from their types.
 namespace tendril::rpc::detail {
 
 template <class R, class C, class... A>
@@ -48,7 +48,7 @@ TENDRIL_RPC_MEMBER(&noexcept);
 TENDRIL_RPC_MEMBER(const& noexcept);
 #undef TENDRIL_RPC_MEMBER
 
-/// What is sent for a parameter of this type.
+/// The type that is sent for a parameter of this type.
 template <class T>
 struct Wire {
   using type = std::remove_cvref_t<T>;
@@ -61,7 +61,8 @@ struct Wire<T> {
 template <class T>
 using WireType = typename Wire<T>::type;
 
-/// What is sent for an argument whose parameter is not known (a constructor's): string literals as strings.
+/// The type that is sent for an argument whose parameter type is not known (a constructor's). String literals are sent
+/// as std::string.
 template <class T>
 using WireArgument = std::conditional_t<std::is_convertible_v<T, std::string_view>, std::string, std::decay_t<T>>;
 
@@ -72,7 +73,8 @@ struct WireTuple<std::tuple<P...>> {
   using type = std::tuple<WireType<P>...>;
 };
 
-/// The result of a call: a Future's or a Task's value, without references and const.
+/// The type of a call's result without references and const. The result of a Future or Task is its value, which is
+/// available `later`.
 template <class T>
 struct ResultOf {
   using type = std::remove_cvref_t<T>;
@@ -89,8 +91,8 @@ struct ResultOf<Task<T>> {
   static constexpr bool later = true;
 };
 
-/// What an RRef to a function's result refers to: void results can be waited for, what a smart pointer owns is taken
-/// over.
+/// The type of the object that an RRef to a function's result refers to. An RRef takes over the object that a smart
+/// pointer owns. An RRef<void> can be waited for.
 template <class T>
 struct Stored {
   using type = T;
@@ -105,11 +107,12 @@ struct Stored<std::unique_ptr<T, D>> {
 };
 template <class T>
 using StoredType = typename Stored<T>::type;
-/// The object that stands for it in memory.
+/// The type of the object in memory, where std::monostate stands for void.
 template <class T>
 using ObjectType = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
-/// A parameter that could only be used to change the caller's variable, which is elsewhere.
+/// Whether the parameter is a non-const lvalue reference, which is only useful for changing the caller's variable. That
+/// variable is on another worker.
 template <class P>
 inline constexpr bool is_out_parameter = std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>;
 
@@ -129,7 +132,7 @@ inline constexpr bool begins_with_options = false;
 template <class First, class... Rest>
 inline constexpr bool begins_with_options<First, Rest...> = std::is_convertible_v<First, const CallOptions&>;
 
-/// True if the compiler can see that the name exists in one source file only (an unnamed namespace).
+/// Whether F is in an unnamed namespace, so that its name exists in one source file only.
 template <auto F>
 constexpr bool is_in_unnamed_namespace() {
   const std::string_view name = __PRETTY_FUNCTION__;
@@ -145,16 +148,16 @@ constexpr bool type_is_in_unnamed_namespace() {
 
 namespace tendril::rpc {
 
-// ---- The demands on a remote call, one concept each, so that the compiler names the one that is not met.
+// ---- Requirements of a remote call, one concept each, so that the compiler names the one that is not met.
 
 template <auto F>
 concept RemoteFunction = std::is_function_v<std::remove_pointer_t<decltype(F)>>;
 template <auto F>
 concept RemoteMethod = std::is_member_function_pointer_v<decltype(F)>;
-/// A function in an unnamed namespace has another identity in every source file.
+/// A function in an unnamed namespace has a different identity in every source file.
 template <auto F>
 concept HasExternalLinkage = !detail::is_in_unnamed_namespace<F>();
-/// Arguments are copies: a non-const reference parameter could not report anything back.
+/// Arguments are copied, so a non-const reference parameter could not return anything to the caller.
 template <auto F>
 concept TakesNoOutParameters = !detail::has_out_parameter<typename detail::Signature<decltype(F)>::Parameters>;
 template <auto F, class... Args>
@@ -171,7 +174,7 @@ concept Callable = HasExternalLinkage<F> && TakesNoOutParameters<F> && TakesThis
     ArgumentsConvertToParameters<F, Args...>;
 
 /// F can be called remotely, but not with these arguments, which do not begin with CallOptions. The deleted overloads
-/// require it: g++ then prints a single error, which names F and the types of the arguments.
+/// require this concept, so that g++ prints a single error that names F and the types of the arguments.
 template <auto F, class... Args>
 concept CannotBeCalledWith =
     HasExternalLinkage<F> && TakesNoOutParameters<F> && !Callable<F, Args...> && !detail::begins_with_options<Args...>;

@@ -15,10 +15,10 @@ namespace tendril::rpc {
 
 namespace {
 
-/// Completing a future may complete others, and so on. Up to this depth that happens on the stack.
+/// Completing a future may complete others, which may complete more. Up to this depth, callbacks run recursively.
 constexpr int kMaxDepth = 32;
 
-/// This thread's callbacks that were due deeper than that: they run when the stack has unwound.
+/// This thread's callbacks that became ready beyond kMaxDepth. They run when the stack has unwound.
 struct Deferred {
   int depth = 0;
   FutureCallback* first = nullptr;
@@ -133,14 +133,14 @@ bool FutureCore::try_set_error(std::exception_ptr error) {
 }
 
 void FutureCore::fail_abandoned() noexcept {
-  try_set_error(std::make_exception_ptr(UsageError("Promise: it went away without a result")));
+  try_set_error(std::make_exception_ptr(UsageError("Promise: destroyed before its result was set")));
 }
 
 void FutureCore::wait() { wait_until(Clock::time_point::max()); }
 
 bool FutureCore::wait_until(Clock::time_point deadline) {
   if (done()) return true;
-  run_deferred();  // what this thread put off may be what it is about to wait for
+  run_deferred();  // the future may depend on a callback that this thread has deferred
   if (done()) return true;
   if (deadline != Clock::time_point::max() && deadline <= Clock::now()) return false;
   BlockedScope blocked("Future::wait");
@@ -148,7 +148,7 @@ bool FutureCore::wait_until(Clock::time_point deadline) {
   if (executor) return executor->wait(*this, deadline);
   PassiveWaiter waiter;
   attach(waiter);
-  // A callback that cannot be detached is about to run: it must have run before it goes out of scope.
+  // A callback that cannot be detached is about to run, so the waiter must stay alive until it has run.
   return waiter.wait_until(deadline) || (!detach(waiter) && waiter.wait_until(Clock::time_point::max()));
 }
 

@@ -15,19 +15,19 @@ namespace tendril::rpc {
 
 class FutureCore;
 
-/// What runs when a future is complete: a continuation, a waiting thread's wake-up, a suspended coroutine.
-/// Intrusive, so that attaching one allocates nothing.
+/// A callback that runs when a future is complete: a continuation, a waiting thread's wake-up, or a coroutine's
+/// resumption. It is intrusive, so that attaching one allocates nothing.
 class FutureCallback {
  public:
   virtual ~FutureCallback() = default;
-  /// Called once, without locks, by the completing thread (or the attaching one, if the future was complete). It may
-  /// delete the callback.
+  /// Called once, with no locks held, by the thread that completes the future (or the one that attaches the callback,
+  /// if the future was complete already). It may delete the callback.
   virtual void run(FutureCore& ready) noexcept = 0;
 
  private:
   friend class FutureCore;
   FutureCallback* next_ = nullptr;
-  FutureCore* ready_ = nullptr;  // of a callback that was put off: an owned reference
+  FutureCore* ready_ = nullptr;  // an owned reference to the complete future while the callback is deferred
 };
 
 /// The part of a future's shared state that does not depend on the result's type. Thread-safe.
@@ -35,12 +35,12 @@ class FutureCore : public RefCounted {
  public:
   static void destroy(FutureCore* core) noexcept;
 
-  /// `executor`: whose I/O a waiting thread drives and where co_await resumes; may be null.
+  /// A waiting thread drives the I/O of `executor`, and co_await resumes on it. It may be null.
   explicit FutureCore(Executor* executor) noexcept : executor_(executor) {}
   virtual ~FutureCore() = default;
 
   bool done() const noexcept { return status_.load(std::memory_order_acquire) == Status::done; }
-  /// Once done; null: a value.
+  /// Requires done(). Returns null if the future has a value. Marks the error as read.
   const std::exception_ptr& error() const noexcept {
     if (error_) error_read_.store(true, std::memory_order_relaxed);
     return error_;
@@ -48,7 +48,7 @@ class FutureCore : public RefCounted {
   void rethrow_error() const {
     if (error()) std::rethrow_exception(error_);
   }
-  /// For destructors, so that no error is lost in silence: the error, if nobody has asked for it; else null.
+  /// Returns the error if it has never been read, else null. For destructors, so that no error is lost silently.
   std::exception_ptr unread_error() const noexcept {
     return error_ && !error_read_.load(std::memory_order_relaxed) ? error_ : nullptr;
   }
@@ -57,14 +57,15 @@ class FutureCore : public RefCounted {
   void wait();
   bool wait_until(Clock::time_point deadline);
 
-  /// Runs the callback when done: now, if it is. The callback stays alive until it has run or was removed.
+  /// Runs the callback when the future is done, or at once if it is done already. The callback must stay alive until it
+  /// has run or has been detached.
   void attach(FutureCallback& callback);
-  /// True if it was attached and will not run; false if it has run or is about to.
+  /// Returns true if the callback was attached and will not run, false if it has run or is about to.
   bool detach(FutureCallback& callback) noexcept;
 
-  /// Completes with an error. False if the future was complete already.
+  /// Completes with an error. Returns false if the future was complete already.
   bool try_set_error(std::exception_ptr error);
-  void fail_abandoned() noexcept;  ///< the promise went away
+  void fail_abandoned() noexcept;  ///< for a promise that is destroyed without a result
 
  protected:
   /// The one caller that gets true stores the value and calls `publish`.
@@ -74,7 +75,7 @@ class FutureCore : public RefCounted {
   }
   void publish(std::exception_ptr error) noexcept;
 
-  /// Whether a destructor of the user's may run with this one's.
+  /// Whether destroying this object may run a destructor in user code.
   virtual bool holds_users_object() const noexcept { return true; }
 
  private:
@@ -86,7 +87,7 @@ class FutureCore : public RefCounted {
 
   std::atomic<Status> status_{Status::pending};
   mutable std::atomic<bool> error_read_{false};
-  detail::ShortMutex mutex_;  // the callback list
+  detail::ShortMutex mutex_;  // guards the list of callbacks
   FutureCallback* first_ = nullptr;
   FutureCallback** last_ = &first_;
   std::exception_ptr error_;

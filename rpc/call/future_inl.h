@@ -16,7 +16,7 @@ namespace tendril::rpc::detail {
 /// Resumes the coroutine on a thread of the executor.
 void resume_on(Executor& executor, std::coroutine_handle<> coroutine) noexcept;
 
-/// Completes `to` with the outcome of `from`, when that is done.
+/// Completes `to` with the outcome of `from` when `from` is done.
 template <class T>
 class Forwarder final : public FutureCallback {
  public:
@@ -85,8 +85,8 @@ class ThenState final : public FutureState<typename unwrap_future<std::invoke_re
       }));
     }
   }
-  /// The error of `call`, if any. What the continuation has captured goes before its outcome is seen: it may refer to
-  /// what the one who waits for that owns.
+  /// Runs `call` and returns its error, if any. Destroys the continuation's captures before the outcome is published,
+  /// because they may refer to objects of the thread that waits for the outcome.
   template <class Call>
   std::exception_ptr outcome(Call call) noexcept {
     std::exception_ptr error;
@@ -105,7 +105,7 @@ class ThenState final : public FutureState<typename unwrap_future<std::invoke_re
   CallContext context_ = CallContext::current();
 };
 
-/// The awaiter of `co_await future`. Lives in the coroutine's frame, which is why attaching it allocates nothing.
+/// The awaiter of `co_await future`. It lives in the coroutine's frame, so attaching it allocates nothing.
 template <class T>
 class FutureAwaiter final : private FutureCallback {
  public:
@@ -122,7 +122,7 @@ class FutureAwaiter final : private FutureCallback {
       CallContext::current() = handle.promise().caller_context();
     }
     executor_ = Ref<Executor>(Executor::current() ? Executor::current() : future_.state()->executor());
-    const Ref<FutureState<T>> state = future_.state();  // the coroutine may be resumed, and gone, before attach returns
+    const Ref<FutureState<T>> state = future_.state();  // the coroutine may finish before `attach` returns
     state->attach(*this);
   }
   T await_resume() {
@@ -138,7 +138,7 @@ class FutureAwaiter final : private FutureCallback {
 
  private:
   void run(FutureCore&) noexcept override {
-    // The frame, and this with it, may be gone as soon as it is resumed: everything is moved out first.
+    // Resuming the coroutine may destroy its frame and this awaiter with it, so everything is moved out first.
     const std::coroutine_handle<> handle = handle_;
     CallContextScope scope(std::move(context_));
     if (const Ref<Executor> executor = std::move(executor_)) {
@@ -154,7 +154,7 @@ class FutureAwaiter final : private FutureCallback {
   Ref<Executor> executor_;
 };
 
-/// Counts down over many futures. `Result` is completed by whoever sees the end.
+/// Counts how many of many futures are not done yet. The derived class completes `Result`.
 template <class T, class Result>
 class Countdown : public FutureState<Result> {
  public:
@@ -165,7 +165,7 @@ class Countdown : public FutureState<Result> {
     const std::size_t count = futures_.size();
     if (count == 0) return all_done();
     for (std::size_t i = 0; i < count; ++i) {
-      // A copy: after the last one's completion `futures_` may have been moved into the result.
+      // A copy: after the last future has completed, `futures_` may have been moved into the result.
       const Ref<FutureState<T>> one = sources_at(i);
       one->attach(*new Entry(Ref<Countdown>(this)));
     }

@@ -19,8 +19,8 @@ namespace tendril::rpc {
 class Agent;
 struct CallContext;
 
-/// A request that is being served, and the duty to answer it once. Moves (a deferred reply takes it to the heap), never
-/// copies; one that goes away unanswered answers with an error. Used by one thread at a time.
+/// A request that is being served and must be answered once. It can be moved (a deferred reply moves it to the heap)
+/// but not copied. If it is destroyed unanswered, it replies with an error. Used by one thread at a time.
 class InboundCall {
  public:
   explicit InboundCall(std::unique_ptr<detail::InboundState> state) noexcept;
@@ -28,23 +28,25 @@ class InboundCall {
   InboundCall& operator=(InboundCall&&) noexcept;
   ~InboundCall();
 
-  bool answered() const noexcept { return state_ == nullptr; }  ///< also after it was moved from
+  bool answered() const noexcept { return state_ == nullptr; }  ///< also true of an object that was moved from
   Agent& agent() const noexcept;
   const WorkerInfo& from() const noexcept;
-  /// The request: payload and tensors may be moved out.
+  /// The request. Its payload and tensors may be moved out.
   Message& request() noexcept;
-  /// The context the handler runs in: deadline, stop token (set off by a cancel message or the caller's loss), trace.
-  /// A deferred reply makes it current with CallContextScope.
+  /// The context in which the handler runs: deadline, stop token (triggered by a cancel message or by the loss of the
+  /// caller) and trace. A deferred reply makes it current with CallContextScope.
   const CallContext& context() const noexcept;
 
-  /// The function runs from now on: the caller may send as much again. Only functions that `may_park` need say so.
+  /// Marks the function as started, which returns the request's credit to the caller. Only a function that `may_park`
+  /// has to call this.
   void begin() noexcept;
-  int level() const noexcept;  ///< Job::level of what goes on with it
+  int level() const noexcept;  ///< Job::level of jobs that continue this call
 
-  /// Sends payload and tensors of `result` back; its other fields are filled in here. Once.
+  /// Replies with the payload and tensors of `result`, and fills in its other fields. Throws UsageError if the call has
+  /// been answered already.
   void reply(Message&& result);
-  /// Sends the error back: its type's name and text (RpcErrors arrive with their own type where error_message.h says
-  /// so). Once.
+  /// Replies with the name of the error's type and its text. The RpcErrors listed in error_message.h arrive with their
+  /// own type. Does nothing if the call has been answered already.
   void fail(std::exception_ptr error) noexcept;
 
  private:

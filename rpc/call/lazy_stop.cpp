@@ -7,7 +7,7 @@ std::stop_token LazyStopState::token() {
   const std::lock_guard lock(mutex_);
   if (!source_.stop_possible()) {
     source_ = std::stop_source();
-    if (requested()) source_.request_stop();  // nobody has a callback yet
+    if (requested()) source_.request_stop();  // no callback is registered yet
   }
   return source_.get_token();
 }
@@ -17,7 +17,7 @@ void LazyStopState::request() noexcept {
   requested_.store(true, std::memory_order_release);
   std::stop_source source = source_;
   lock.unlock();
-  source.request_stop();  // what it sets off may come back here
+  source.request_stop();  // without the lock, because a stop callback may call this object
 }
 
 }  // namespace tendril::rpc::detail

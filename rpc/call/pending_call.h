@@ -12,12 +12,12 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-/// A call that waits for its reply. The typed layer's call state derives from `FutureState<R>` and from this, so that a
-/// call costs one allocation; the agent calls exactly one of the two functions, once, on the thread that received the
-/// reply (or noticed the failure).
+/// A call that waits for its reply. The typed layer's call state derives from `FutureState<R>` and from this class, so
+/// that a call needs one allocation. The agent calls exactly one of the two functions, once, on the thread that
+/// received the reply (or noticed the failure).
 class PendingCall {
  public:
-  /// The callee's result. An error reply has been turned into `fail` already. Must not throw: a reply that cannot be
+  /// Takes the callee's result; for an error reply, `fail` is called instead. Must not throw: a reply that cannot be
   /// read completes the future with a MessageError.
   virtual void complete(Message&& reply) noexcept = 0;
   virtual void fail(std::exception_ptr error) noexcept = 0;
@@ -26,7 +26,7 @@ class PendingCall {
   ~PendingCall() = default;
 };
 
-/// Owns a pending call: the reference is its future state's.
+/// Owns a pending call through a reference to its future state.
 class PendingCallRef {
  public:
   PendingCallRef() = default;

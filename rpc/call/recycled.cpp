@@ -6,11 +6,11 @@ namespace tendril::rpc::detail {
 
 namespace {
 
-constexpr std::size_t kStep = 64, kKinds = 17;  // pieces of up to 1 KiB
-constexpr int kMostKept = 64;                   // of each kind: as many calls as programs have in flight at once
+constexpr std::size_t kStep = 64, kKinds = 17;  // kinds are multiples of kStep bytes, up to 1 KiB
+constexpr int kMostKept = 64;                   // of each kind: about as many calls as programs have in flight at once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kRecycles = false;  // these want to see each piece come and go
+constexpr bool kRecycles = false;  // sanitizers must see every allocation and deallocation
 #else
 constexpr bool kRecycles = true;
 #endif
@@ -18,14 +18,14 @@ constexpr bool kRecycles = true;
 struct Piece {
   Piece* next;
 };
-/// This thread's. Without a destructor, so that it may be used for as long as the thread runs.
+/// This thread's free pieces. It has no destructor, so that it may be used for as long as the thread runs.
 struct Spare {
   struct Kind {
     Piece* first;
     int count;
   };
   std::array<Kind, kKinds> kinds;
-  int most_kept;  // of each kind: 0 until the thread's end is known to free them, and from then on
+  int most_kept;  // of each kind; 0 before AtThreadEnd exists, and from stop_keeping() on
   bool ended;
 };
 constinit thread_local Spare spare{};
@@ -47,7 +47,7 @@ struct AtThreadEnd {
   ~AtThreadEnd() { stop_keeping(); }
 };
 
-/// The first piece that this thread frees. False: it keeps none any more.
+/// Called when the thread, which keeps no pieces so far, frees one. Returns false if the thread must not keep any.
 [[gnu::noinline]] bool keeps_from_now_on() noexcept {
   if (spare.ended) return false;
   thread_local AtThreadEnd watch;

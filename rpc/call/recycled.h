@@ -9,15 +9,16 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc::detail {
 
-/// Memory for what comes and goes with every call. A piece that is freed is kept for the next one of about that size
-/// that the same thread asks for; beyond a few, and for large pieces, it is the system's. Any thread may free.
+/// Allocates memory for objects that are created and destroyed with every call. A thread keeps the pieces that it frees
+/// for its next allocations of about the same size. Large pieces, and all beyond a limit, are returned to the system.
+/// Any thread may free a piece.
 void* take_recycled(std::size_t bytes);
 void give_recycled(void* piece, std::size_t bytes) noexcept;
 /// Sets whether the calling thread keeps the pieces that it frees. A simulation turns this off.
 void recycle(bool on) noexcept;
 
-/// For classes that derive from it; where they are deleted through a base, by a virtual destructor. Those of a wider
-/// alignment than usual, as of what a call has within, are not recycled.
+/// A base for classes whose memory is recycled. A class that is deleted through a base needs a virtual destructor.
+/// Over-aligned classes, for example calls with over-aligned arguments, are not recycled.
 struct Recycled {
   static void* operator new(std::size_t bytes, std::align_val_t alignment) { return ::operator new(bytes, alignment); }
   static void operator delete(void* piece, std::align_val_t alignment) noexcept { ::operator delete(piece, alignment); }
@@ -25,7 +26,7 @@ struct Recycled {
   static void operator delete(void* piece, std::size_t bytes) noexcept { give_recycled(piece, bytes); }
 };
 
-/// For containers.
+/// An allocator that recycles the memory of containers.
 template <class T>
 struct RecyclingAllocator {
   using value_type = T;

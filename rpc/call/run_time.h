@@ -14,12 +14,14 @@ namespace tendril::rpc::detail {
 
 std::chrono::nanoseconds simulated_run_time() noexcept;
 
-/// How long something that runs on the pool takes: whether it costs less to let others wait for it than to wake a
-/// thread for them (docs/rpc.md, rule 4). The average of all runs at first, later one that forgets those that are long
-/// ago. One that took longer than a handler of any length that matters here has slept, or another process had the
-/// processor: it counts as 5 ms, so that a function of which one run in a hundred sleeps is long, and one that is
-/// interrupted once in a thousand is not. The first run is cold, and counts only until there is a second. Thread-safe;
-/// of two runs that end together one may not count.
+/// The average run time of a function on the pool. If it is short, waiting for the function costs less than waking
+/// another thread (docs/rpc.md, rule 4). The average is over all runs at first; later, old runs lose their weight.
+///
+/// A run of 200 us or more has probably slept, or another process had the processor. It counts as 5 ms, so that a
+/// function that sleeps in one run of 100 counts as long, and one that is interrupted once in 1,000 runs does not. The
+/// first run is cold and counts only until there is a second.
+///
+/// Thread-safe. If two runs end at the same time, one of them may not count.
 class RunTime {
  public:
   void note(std::chrono::nanoseconds took) noexcept {
@@ -31,8 +33,8 @@ class RunTime {
     average_.store({std::min(before.runs + 1, kRuns), before.ns + (sample - before.ns) / weighs},
                    std::memory_order_relaxed);
   }
-  /// max() before its first run. A simulation draws it at random: it decides only which thread runs next, and every
-  /// order must be correct.
+  /// Returns max() before the first run. A simulation draws the value at random, because it decides only which thread
+  /// runs next, and every order must be correct.
   std::chrono::nanoseconds average() const noexcept {
     if (simulator != nullptr) [[unlikely]]
       return simulated_run_time();

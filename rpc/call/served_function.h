@@ -12,24 +12,25 @@ namespace tendril::rpc {
 
 class InboundCall;
 
-/// A function that others may call, as the agent sees it. Lives as long as the process.
+/// A function that peers may call, as the agent sees it. It lives as long as the process.
 struct ServedFunction {
   std::string name;    ///< for errors and traces
-  std::string remedy;  ///< what a program says that serves it without calling it: "rpc::serve<&train>()"
+  std::string remedy;  ///< what registers it in a program that does not call it: "rpc::serve<&train>()"
   /// Reads the arguments and runs the function, on a pool thread with the call's CallContext current. It replies
-  /// through the InboundCall, or moves it elsewhere and replies later, from any thread. What it throws becomes the
-  /// error reply.
+  /// through the InboundCall, or moves it elsewhere and replies later, from any thread. An exception becomes the error
+  /// reply.
   void (*invoke)(InboundCall& call) = nullptr;
-  /// Run it at once on the thread that read the request, as an I/O callback: no hop, no slot. It must not block, and
-  /// must take no longer than reading another message; what does is posted to the executor.
+  /// Runs the function at once on the thread that read the request, as an I/O callback, without another thread or a
+  /// slot. It must not block, and must not take longer than reading another message. It must post longer work to the
+  /// executor.
   bool on_reader = false;
-  /// `invoke` may put the call aside before the function runs, and says InboundCall::begin when it does. Until then the
-  /// request counts against what its caller may send.
+  /// `invoke` may put the call aside before the function runs, and calls InboundCall::begin when the function starts.
+  /// Until then the request uses its caller's credit.
   bool may_park = false;
-  mutable detail::RunTime run_time;  ///< what `invoke` takes, kept by the agent
+  mutable detail::RunTime run_time;  ///< of `invoke`, recorded by the agent
 };
 
-/// Which functions an agent serves. Thread-safe.
+/// The functions that an agent serves. Thread-safe.
 class FunctionTable {
  public:
   virtual ~FunctionTable() = default;

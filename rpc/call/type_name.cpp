@@ -14,7 +14,7 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
   }
 }
 
-/// Drops every ", std::allocator<...>" (and the space before a closing bracket that it leaves).
+/// Removes every ", std::allocator<...>" and the spaces that follow it.
 void drop_allocators(std::string& text) {
   static const std::string marker = ", std::allocator<";
   for (std::size_t at = text.find(marker); at != std::string::npos; at = text.find(marker, at)) {

@@ -9,7 +9,7 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-/// The type as a reader writes it: `std::vector<float>`, not what the linker calls it.
+/// Returns the type's name in source form, such as `std::vector<float>`.
 std::string type_name(const std::type_info& type);
 
 }  // namespace tendril::rpc

@@ -13,7 +13,7 @@ void write_receiver(OutputArchive& archive, Message& request, const std::shared_
 std::shared_ptr<RRefState> take_created(Message& request) {
   const bool there = (request.flags & kCreatesReference) != 0 && !request.references.empty() &&
                      request.references.back() && request.references.back()->is_owner();
-  TENDRIL_CHECK_AS(MessageError, there, "a call that is to keep its result here came without a reference to keep");
+  TENDRIL_CHECK_AS(MessageError, there, "a call that creates an object has no reference for it");
   auto created = std::move(request.references.back());
   request.references.pop_back();
   return created;
@@ -59,7 +59,7 @@ std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOp
     agent.call(to, std::move(request), PendingCallRef(call), options);
   } catch (...) {
     call->fail(std::current_exception());
-    (void)state->failure();  // the caller gets it: it is not unread
+    (void)state->failure();  // marks the error as read, because the caller gets it
     throw;
   }
   return state;

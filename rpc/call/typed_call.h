@@ -17,7 +17,7 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-/// Whom a call goes to: a worker's name, its rank, or its WorkerInfo.
+/// The worker that a call goes to: its name, its rank, or its WorkerInfo.
 class Destination {
  public:
   Destination(const char* name) : name_(name) {}
@@ -28,7 +28,7 @@ class Destination {
   requires(!std::same_as<Rank, bool> && !std::same_as<Rank, char>) Destination(Rank rank)
       : rank_(std::in_range<WorkerId>(rank) ? static_cast<WorkerId>(rank) : WorkerId{-1}) {}
 
-  /// Throws UsageError for a worker that `agent` does not know.
+  /// Returns the worker's rank. Throws UsageError for a name that `agent` does not know; a rank is not checked here.
   WorkerId resolve(const Agent& agent) const { return name_.empty() ? rank_ : agent.worker(name_).id; }
 
  private:
@@ -38,12 +38,12 @@ class Destination {
 
 namespace detail {
 
-/// What a call keeps of the reference that it is made on, until it has ended: the callee is told no more than whose it
-/// is (ForkDescriptor::receiver). Nothing of an object of this worker, which travels with the request.
+/// Returns the reference to a method's receiver if the call must hold it until it ends: the request only names it
+/// (ForkDescriptor::receiver). Returns null if this worker owns the object; the request then holds the reference.
 inline std::shared_ptr<RRefState> held_receiver(const std::shared_ptr<RRefState>& receiver) {
   return receiver && !receiver->is_owner() ? receiver : nullptr;
 }
-/// Writes it into the request, as its first reference.
+/// Writes the receiver into the request, as its first reference.
 void write_receiver(OutputArchive& archive, Message& request, const std::shared_ptr<RRefState>& receiver);
 
 /// The future of a call's result and the call's bookkeeping, in one allocation.
@@ -65,7 +65,7 @@ class TypedCall final : public FutureState<R>, public PendingCall, public Recycl
         archive.finish();
         this->prepare_value();
       } else {
-        archive >> this->prepare_value();  // in its place: no object of the user's ends on this thread
+        archive >> this->prepare_value();  // in place, so that no user destructor runs on this thread
         archive.finish();
       }
       this->complete_prepared(nullptr);
@@ -83,7 +83,7 @@ class TypedCall final : public FutureState<R>, public PendingCall, public Recycl
   std::shared_ptr<RRefState> receiver_;
 };
 
-/// Settles a user's reference when the call that creates the object has ended.
+/// Settles the caller's reference when the call that creates the object has ended.
 class CreationCall final : public FutureState<void>, public PendingCall {
  public:
   CreationCall(Executor& executor, std::shared_ptr<RRefState> state, const char* function,
@@ -101,7 +101,7 @@ class CreationCall final : public FutureState<void>, public PendingCall {
   std::shared_ptr<RRefState> receiver_;
 };
 
-/// Writes an argument as the type that the parameter has on the wire.
+/// Writes an argument, converted to the type that is sent for its parameter.
 template <class Wire, class Arg>
 void write_argument(OutputArchive& archive, Arg&& argument) {
   if constexpr (std::is_same_v<std::remove_cvref_t<Arg>, Wire>) {
@@ -132,7 +132,7 @@ Future<R> start_call(Agent& agent, WorkerId to, const CallOptions& options, cons
   return Future<R>(call);
 }
 
-/// Sends a request whose result stays at `to`; returns the reference to it.
+/// Sends a request whose result stays on worker `to`. Returns the reference to the result.
 std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message&& request,
                                          const char* function, const std::shared_ptr<RRefState>& receiver);
 

@@ -33,7 +33,8 @@ bool is_default(std::terminate_handler handler) {
   if (std::current_exception() != nullptr) {
     const std::string who =
         worker_name[0] == '\0' ? "this process" : std::string("worker '") + worker_name.data() + "'";
-    std::fprintf(stderr, "rpc: %s ends, since nobody caught %s\n", who.c_str(), describe_current_exception().c_str());
+    std::fprintf(stderr, "rpc: %s ends because of an uncaught exception: %s\n", who.c_str(),
+                 describe_current_exception().c_str());
     if (is_default(previous_handler)) std::_Exit(kFailedExitCode);
   }
   if (previous_handler != nullptr) previous_handler();

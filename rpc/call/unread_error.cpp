@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kLinesPerSecond = 10;
 
-/// The process's handler, and what there is without one.
+/// Calls the process's handler, or prints the error if no handler is set.
 class Reporter {
  public:
   UnreadErrorHandler set(UnreadErrorHandler handler) {
@@ -44,8 +44,7 @@ class Reporter {
     const Clock::time_point now = Clock::now();
     if (now - second_ >= std::chrono::seconds(1)) {
       if (left_out_ > 0)
-        detail::log(detail::LogLevel::warn, "",
-                    "tendril: " + std::to_string(left_out_) + " more errors that nobody read");
+        detail::log(detail::LogLevel::warn, "", "tendril: " + std::to_string(left_out_) + " more unread errors");
       second_ = now;
       printed_ = left_out_ = 0;
     }
@@ -54,7 +53,7 @@ class Reporter {
       return;
     }
     ++printed_;
-    detail::log(detail::LogLevel::warn, "", "tendril: nobody read this error of " + function + ": " + text);
+    detail::log(detail::LogLevel::warn, "", "tendril: unread error of " + function + ": " + text);
   }
 
   detail::Mutex mutex_;
@@ -64,13 +63,13 @@ class Reporter {
 };
 
 Reporter& reporter() {
-  static auto* instance = new Reporter();  // never destroyed: futures may be released while the program ends
+  static auto* instance = new Reporter();  // never destroyed: futures may be released while the program exits
   return *instance;
 }
 
 const auto reporter_switched = tendril::detail::of_each_process([]() -> auto& { return reporter(); });
 
-/// Reports at its end.
+/// Reports the error when it is destroyed, which `release` does on a thread that may run the user's code.
 struct UnreadReport {
   explicit UnreadReport(UnreadError error) : unread(std::move(error)) {}
   UnreadReport(UnreadReport&&) = default;
@@ -79,7 +78,7 @@ struct UnreadReport {
     if (!unread.error) return;
     try {
       reporter().report(unread);
-    } catch (...) {  // it is only a report
+    } catch (...) {  // a report that fails is dropped
     }
   }
   UnreadError unread;
@@ -105,7 +104,7 @@ void report_unread_error(Executor* executor, const char* function, const std::ex
   if (is_cancellation(error)) return;
   if (executor) executor->note_unread_error();
   release(UnreadReport({function, error}), executor);
-} catch (...) {  // it is only a report
+} catch (...) {  // a report that fails is dropped
 }
 
 }  // namespace detail

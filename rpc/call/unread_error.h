@@ -11,19 +11,21 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-/// A call failed and its future (or that of a continuation or coroutine that threw) went away before anybody had asked
-/// for its outcome: wait, has_error, co_await and wait_all ask. Calls that were cancelled are none.
+/// The error of a call, continuation or coroutine that failed and whose future was released before its outcome was
+/// read. wait, has_error, co_await and wait_all read it. A cancelled call does not count.
 struct UnreadError {
-  std::string function = {};  ///< that was called; "a continuation (Future::then)", "a coroutine (Task)"
+  std::string function = {};  ///< the called function, "a continuation (Future::then)" or "a coroutine (Task)"
   std::exception_ptr error = nullptr;
 };
 
-/// Called once for each: on the thread that releases the future, or, where that one drives I/O, soon on a thread of
-/// the agent's pool, as the destructors of users' objects are. What it throws is ignored.
+/// Called once for each unread error, on the thread that releases the future. If that thread drives I/O, it is called
+/// soon afterwards on a thread of the agent's pool, as the destructors of users' objects are. Its exceptions are
+/// ignored.
 using UnreadErrorHandler = std::function<void(const UnreadError&)>;
 
-/// Sets what becomes of such errors in this process; returns what was set before. Empty, as at the start: a line on
-/// stderr, at most 10 a second. Agents count them either way (Metrics::errors_unread). Thread-safe.
+/// Sets this process's handler of unread errors and returns the previous one. The default, an empty handler, prints one
+/// line per error to stderr, at most 10 per second. Agents count unread errors either way (Metrics::errors_unread).
+/// Thread-safe.
 UnreadErrorHandler set_unread_error_handler(UnreadErrorHandler handler);
 
 namespace detail {

@@ -39,7 +39,7 @@ void AgentAdmission::begin_session(Handshake& handshake, const Hello& mine, cons
       return handshake.refuse("rank " + std::to_string(theirs.worker.id) + " is worker '" + session->peer().name +
                                   "', whose session has not ended",
                               RefusalKind::try_later);
-    session->end(std::make_exception_ptr(PeerLostError(name_of(session->peer()) + " has been started anew", true)));
+    session->end(std::make_exception_ptr(PeerLostError(name_of(session->peer()) + " was restarted", true)));
   }
   if (!handshake.say(mine)) return;
   Reach reach;
@@ -55,7 +55,7 @@ void AgentAdmission::answer_enquiry(Handshake& handshake, const Hello& theirs) {
   const Hello mine = hello_of(agent_, theirs.worker);
   agree_on_version(mine, theirs);
   const auto events = agent_.group_events();
-  if (!events) throw UsageError("no group meets here");
+  if (!events) throw UsageError("this worker does not host a group");
   if (!refused_by_group(handshake, *events, theirs)) handshake.say(mine);
 }
 

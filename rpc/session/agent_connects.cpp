@@ -11,8 +11,8 @@ namespace tendril::rpc {
 
 namespace {
 
-/// How often first connections are postponed while peers are connecting. There is a limit because a peer that connects
-/// may stay silent.
+/// How often first connections are postponed while peers are connecting. The number is limited because a connecting
+/// peer may stay silent.
 constexpr int kMostLooks = 8;
 /// How many first connections are started before the agent looks for connecting peers again.
 constexpr std::size_t kConnectsAtOnce = 16;

@@ -40,12 +40,12 @@ AgentOptions checked(AgentOptions options) {
   check(options.liveness_timeout.count() >= 0, "liveness_timeout (ms)", options.liveness_timeout.count(),
         "0 (never) or more");
   check(options.grace_period.count() >= 0, "grace_period (ms)", options.grace_period.count(), "0 (none) or more");
-  // Longer than anything lives, and short enough that a few of them can be added up.
+  // Longer than any process lives, and short enough that the sum of a few does not overflow.
   constexpr std::chrono::hours a_year(24 * 365);
   options.ping_interval = std::min<std::chrono::milliseconds>(options.ping_interval, a_year);
   options.liveness_timeout = std::min<std::chrono::milliseconds>(options.liveness_timeout, a_year);
   options.grace_period = std::min<std::chrono::milliseconds>(options.grace_period, std::chrono::hours(24));
-  // A silent worker is asked before it counts as lost.
+  // A silent worker is pinged before it counts as lost.
   if (options.liveness_timeout.count() > 0 && options.ping_interval.count() > 0) {
     const auto often = std::max<std::chrono::milliseconds>(options.liveness_timeout / 4, std::chrono::milliseconds(1));
     options.ping_interval = std::min<std::chrono::milliseconds>(options.ping_interval, often);
@@ -96,7 +96,7 @@ void Agent::Impl::start() {
 }
 
 DeviceReport Agent::Impl::devices_for(const std::string& peer) const {
-  // Asked once: the driver is slow to answer.
+  // Queried once, because the driver is slow.
   static const int count = std::min(device_count(DeviceType::cuda), kMaxCudaDevices);
   const auto found = options.device_maps.find(peer);
   return {.cuda_devices = count,
@@ -145,7 +145,7 @@ void Agent::Impl::arm(Clock::time_point when) {
 }
 
 void Agent::Impl::sweep() try {
-  // First: who inserts a call from now on arms the timer for it.
+  // This comes first, so that a call that is inserted from now on arms the timer again.
   armed_.store(Clock::time_point::max().time_since_epoch().count(), std::memory_order_release);
   const Clock::time_point now = Clock::now();
   Clock::time_point next = Clock::time_point::max();
@@ -157,7 +157,7 @@ void Agent::Impl::sweep() try {
   throw;
 }
 
-/// When to look again; max: not needed.
+/// Returns when to check again, or max() if that is not needed.
 Clock::time_point Agent::Impl::give_memory_back(Clock::time_point now) {
   const uint64_t load = load_.load(std::memory_order_relaxed);
   if (load < kMuchLoad) return Clock::time_point::max();

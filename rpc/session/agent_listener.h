@@ -11,79 +11,80 @@
 
 namespace tendril::rpc {
 
-/// A received request or reply with references, held until they are confirmed by their owners. Destroyed without either
-/// of the two calls, it is to be forgotten: a repetition of one that is held already.
+/// A received request or reply with references, held until the owners have confirmed them. If it is destroyed without a
+/// call of either function, the message is dropped, because the same message is held already.
 class ParkedMessage {
  public:
   explicit ParkedMessage(Message&& received) : message(std::move(received)) {}
   virtual ~ParkedMessage() = default;
 
-  /// `message.references` has been filled in: the request is dispatched, the reply completes its call. At most one of
-  /// the two is called, once, on any thread, without locks held.
+  /// Dispatches the request, or completes the call with the reply. `message.references` has been filled in. At most one
+  /// of the two functions is called, once, on any thread, with no locks held.
   virtual void resume(Message&& message) noexcept = 0;
-  /// A reference was lost: the request is answered with the error, the call fails with it.
+  /// Answers the request with the error, or fails the call with it, because a reference was lost.
   virtual void refuse(std::exception_ptr error) noexcept = 0;
 
   Message message;
 };
 
-/// What an agent tells the RRef tables (rref_context.h). Calls about one peer come one at a time, except
-/// `on_send` and those that say so; none may block.
+/// The events that an agent reports to the RRef tables (rref_context.h). Calls about one peer are made one at a time,
+/// except `on_send` and those marked "any thread". They must not block.
 ///
 /// A *session* with a peer lasts from `peer_joined` to `peer_lost`. Requests of one session are numbered 1, 2, 3, ...
-/// by their sender (Message::call_id), so that the receiver can tell one that it has never seen.
+/// by their sender (Message::call_id), so that the receiver can recognise one that it has never seen.
 class AgentListener {
  public:
   virtual ~AgentListener() = default;
 
   virtual void peer_joined(const WorkerInfo& peer, uint64_t incarnation) = 0;
   virtual void peer_lost(const WorkerInfo& peer, const std::exception_ptr& reason) = 0;
-  /// Throws MessageError for bytes that cannot be read: the connection is then closed.
+  /// Throws MessageError if the bytes cannot be read; the connection is then closed.
   virtual void control_received(const WorkerInfo& from, Bytes payload) = 0;
 
-  /// A request or reply that holds references is about to be sent to another worker: fills in `message.forks` from
-  /// `message.references` and takes those out. On the sending thread, any number at a time. If it throws, the call (or
-  /// the reply) fails with that error.
+  /// Called before a request or reply with references is sent to another worker. Fills in `message.forks` from
+  /// `message.references` and clears the latter. Runs on the sending threads, on any number of them at a time. If it
+  /// throws, the call (or the reply) fails with that error.
   virtual void on_send(const WorkerInfo& to, Message& message) = 0;
-  /// ... but was not sent after all (too large, the link was closed). Any thread.
+  /// Called if the message was not sent after `on_send` (too large, or the link was closed). Any thread.
   virtual void message_not_sent(const WorkerInfo& to, MessageKind kind, uint64_t call_id) noexcept = 0;
-  /// A request or reply arrived whose `forks` are not empty.
+  /// Called when a request or reply with non-empty `forks` has arrived.
   virtual void message_arrived(const WorkerInfo& from, std::unique_ptr<ParkedMessage> parked) noexcept = 0;
 
-  /// A call to `to` ends by its deadline or is cancelled: its request may be anywhere, its reply will be dropped. Any
-  /// thread; before the call itself fails.
+  /// Called when a call to `to` has failed at its deadline or by cancellation. Its request may be anywhere, and its
+  /// reply will be dropped. Any thread.
   virtual void call_cancelled(const WorkerInfo& to, uint64_t call_id) noexcept = 0;
 
-  /// The agent shuts down: from now on it must not be used. The last call.
+  /// Called when the agent shuts down. The agent must not be used from now on. This is the last call.
   virtual void agent_closing() noexcept = 0;
 
-  /// Whether the peer owes an answer to what it was told here (not to a call): then its silence is noticed.
+  /// Whether the peer owes an answer to a control message. If so, its silence is detected.
   virtual bool awaits(const WorkerInfo&) const noexcept { return false; }
 
-  /// Time passes: called at least once by the time it last returned (`max()`: not needed), and as often as it suits.
+  /// Called at the latest at the time that it last returned (`max()`: not needed), and possibly more often.
   virtual Clock::time_point on_timer(Clock::time_point now) noexcept = 0;
 };
 
-/// What became of a request; what Agent::withdraw_request answers.
+/// The state of a request, as returned by Agent::withdraw_request.
 enum class RequestStatus : uint8_t {
-  unseen,   ///< it had not arrived: from now on it is dropped if it does
-  serving,  ///< it waits, runs, or is parked: unanswered
+  unseen,   ///< has not arrived; if it does, it will be dropped
+  serving,  ///< unanswered: waits, runs, or is parked
   answered,
 };
 
-/// Which requests of a session have been received: each is served once, however often it arrives. Not thread-safe.
+/// Records which requests of a session have been received, so that each is served once, however often it arrives. Not
+/// thread-safe.
 ///
-/// It remembers the gaps: runs of numbers that others have overtaken and that have not come. However many overtake one
-/// large request, that is one gap. Requests that were taken back before they left make gaps for good: beyond kMaxGaps
-/// the oldest is forgotten, and what is in it counts as seen. So a request is taken for a repetition only if so many
-/// that did not follow each other were taken back while it was on its way.
+/// Stores gaps: ranges of call IDs that have not arrived although higher ones have. However many requests overtake one
+/// large request, they leave one gap. Requests that were withdrawn before they were sent leave permanent gaps. Beyond
+/// kMaxGaps gaps, the oldest is forgotten, and its requests count as received. So a request is mistaken for a
+/// repetition only if kMaxGaps requests with non-consecutive IDs were withdrawn while it was in flight.
 class CallFilter {
  public:
-  /// True the first time; false for a repetition and for a withdrawn call.
+  /// Returns true the first time, and false for a repetition or a withdrawn call.
   bool admit(uint64_t call_id);
   /// Whether the call has been admitted or withdrawn.
   bool seen(uint64_t call_id) const;
-  /// True if the call had been admitted; else it never will be.
+  /// Returns true if the call had been admitted or withdrawn already; otherwise it will never be admitted.
   bool withdraw(uint64_t call_id) { return !admit(call_id); }
 
   static constexpr std::size_t kMaxGaps = 1 << 16;
@@ -91,8 +92,8 @@ class CallFilter {
  private:
   void add_gap(uint64_t first, uint64_t last);
 
-  uint64_t last_ = 0;                  // the highest seen
-  std::map<uint64_t, uint64_t> gaps_;  // the first number of each by its last one, below last_
+  uint64_t last_ = 0;                  // the highest ID received
+  std::map<uint64_t, uint64_t> gaps_;  // last ID -> first ID of each gap, below `last_`
 };
 
 }  // namespace tendril::rpc

@@ -1,4 +1,4 @@
-// How an agent ends: its sessions, its threads, and what is left of both.
+// The shutdown of an agent: it ends its sessions and threads, and reports handlers that have not returned.
 #include <algorithm>
 #include <future>
 #include <system_error>
@@ -15,14 +15,14 @@
 namespace tendril::rpc {
 
 namespace {
-/// What the destructors of users' objects have at least, where handlers have used up a shutdown's time.
+/// The least time for destructors of users' objects, even if handlers have used up the shutdown's time.
 constexpr std::chrono::seconds kToldIn{1};
 }  // namespace
 
 void Agent::Impl::shutdown(Clock::time_point deadline) {
   if (detail::ThreadState::current().pool == loop.get()) {
     const std::lock_guard lock(mutex_);
-    if (shut_down_) return;  // a function that was not waited for may have been the last to hold the Agent
+    if (shut_down_) return;  // a function that the shutdown did not wait for may have held the last Agent reference
     throw UsageError("Agent::shutdown: called from a function that this agent serves; it would wait for itself");
   }
   std::unique_lock one_at_a_time(shutdown_mutex_, std::defer_lock);
@@ -31,7 +31,7 @@ void Agent::Impl::shutdown(Clock::time_point deadline) {
   } else {
     while (!one_at_a_time.try_lock()) {  // a timed mutex would hide its locks from ThreadSanitizer
       if (Clock::now() >= deadline)
-        throw TimeoutError("worker '" + self.name + "' is being shut down by another thread, which has not ended");
+        throw TimeoutError("worker '" + self.name + "' is being shut down by another thread, which has not finished");
       sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -53,7 +53,7 @@ void Agent::Impl::shutdown(Clock::time_point deadline) {
       std::make_exception_ptr(CancelledError("worker '" + self.name + "' was shut down with the call pending"));
   if (accepting) accepting->close();
   for (const auto& session : open) {
-    const detail::IoCallbackScope do_not_block;  // nor may continuations of the calls that fail here
+    const detail::IoCallbackScope do_not_block;  // continuations of the calls that fail here must not block, either
     if (session->link() && session->link()->gauges().begun) {
       Message goodbye;
       goodbye.kind = MessageKind::goodbye;
@@ -72,19 +72,20 @@ void Agent::Impl::shutdown(Clock::time_point deadline) {
 void Agent::Impl::end_threads(Clock::time_point deadline) {
   if (!loop->end_by(std::min(deadline, Clock::now() + kFirstNote)) && Clock::now() < deadline) {
     detail::log(detail::LogLevel::warn, self.name,
-                "rpc: worker '" + self.name + "' is to shut down and waits for " + describe(name(loop->unended())));
+                "rpc: worker '" + self.name + "' is shutting down and waits for " + describe(name(loop->unended())));
     loop->end_by(deadline);
   }
   std::vector<HandlerRunning> left = name(loop->stop());
   if (!tell_closing(deadline)) left.push_back({.function = "destructors of objects that it owned"});
   if (!left.empty()) {
     throw TimeoutError("worker '" + self.name + "' has been shut down, but not all of its functions have returned: " +
-                       describe(left) + ". They go on; what they use must live as long as they do");
+                       describe(left) + ". They keep running; the objects that they use must outlive them");
   }
 }
 
-/// Hooks and the listener release users' objects, whose destructors may wait for what a function holds that goes on,
-/// or take long by themselves: with a deadline, on a thread of their own. False: they go on there.
+/// Notifies hooks and the listener, which release users' objects. Their destructors may be slow, or may wait for
+/// something that a running function holds. With a deadline, they therefore run on a separate thread. Returns false if
+/// they are still running there at the deadline.
 bool Agent::Impl::tell_closing(Clock::time_point deadline) {
   const auto tell = [self = shared_from_this()] {
     for (const auto& hook : self->hooks) hook->agent_closing();
@@ -108,7 +109,7 @@ bool Agent::Impl::tell_closing(Clock::time_point deadline) {
       told->done = true;
       told->changed.notify_all();
     });
-  } catch (const std::system_error&) {  // the system gives no more threads
+  } catch (const std::system_error&) {  // no more threads can be created
     tell();
     return true;
   }
@@ -136,7 +137,7 @@ std::vector<HandlerRunning> Agent::Impl::name(const std::vector<detail::Loop::Ru
     } else {
       one.function = kind == detail::Slot::release   ? "a destructor"
                      : kind == detail::Slot::handler ? "a coroutine or continuation"
-                                                     : "a continuation that keeps a thread from its I/O";
+                                                     : "a continuation that blocks an I/O thread";
     }
   }
   return list;

@@ -10,13 +10,13 @@
 namespace tendril::rpc {
 
 namespace {
-// Before a session begins that follows one without a connection; doubled after each such session.
+// The pause before a session that follows one without a connection. It doubles after each such session.
 constexpr std::chrono::milliseconds kShortestPause{100}, kLongestPause{10'000};
 }  // namespace
 
 void Agent::Impl::check_rank(WorkerId peer, const char* what) const {
-  TENDRIL_CHECK_AS(UsageError, peer >= 0 && peer < options.world_size, what, ": there is no worker of rank ", peer,
-                   "; this group's ranks are 0 to ", options.world_size - 1);
+  TENDRIL_CHECK_AS(UsageError, peer >= 0 && peer < options.world_size, what, ": rank ", peer,
+                   " is out of range, expected 0 to ", options.world_size - 1);
 }
 
 std::shared_ptr<detail::Session> Agent::Impl::session(WorkerId peer) const {
@@ -55,16 +55,16 @@ void Agent::Impl::add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, st
     const std::lock_guard lock(mutex_);
     if (shut_down_) throw UsageError("add_peer: worker '" + self.name + "' has been shut down");
     auto& slot = sessions_[static_cast<std::size_t>(peer.id)];
-    TENDRIL_CHECK_AS(UsageError, !slot, "add_peer: rank ", peer.id, " is connected already, as '",
+    TENDRIL_CHECK_AS(UsageError, !slot, "add_peer: rank ", peer.id, " is already connected, as '",
                      slot ? slot->peer().name : "", "'");
     const auto named = ranks_.find(peer.name);
     TENDRIL_CHECK_AS(
         UsageError,
         named == ranks_.end() || named->second == peer.id || !sessions_[static_cast<std::size_t>(named->second)],
-        "add_peer: the name '", peer.name, "' is taken by rank ", named == ranks_.end() ? -1 : named->second, "; rank ",
-        peer.id, " must have another one");
+        "add_peer: the name '", peer.name, "' is already used by rank ", named == ranks_.end() ? -1 : named->second,
+        "; rank ", peer.id, " needs another one");
     note_worker_locked(peer);
-    // Under the lock, so that nobody calls the peer before the listener knows it.
+    // Under the lock, so that no call to the peer is made before the listener knows it.
     if (listener) listener->peer_joined(peer, peer_incarnation);
     slot = session;
     waiting.swap(awaited_[static_cast<std::size_t>(peer.id)]);
@@ -149,8 +149,7 @@ WorkerInfo Agent::Impl::worker(WorkerId rank) const {
   check_rank(rank, "worker");
   const std::lock_guard lock(mutex_);
   const WorkerInfo& worker = workers_[static_cast<std::size_t>(rank)];
-  TENDRIL_CHECK_AS(UsageError, worker.id == rank, "the worker of rank ", rank, " has not been connected to '",
-                   self.name, "' yet");
+  TENDRIL_CHECK_AS(UsageError, worker.id == rank, "rank ", rank, " has not connected to worker '", self.name, "' yet");
   return worker;
 }
 

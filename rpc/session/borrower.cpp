@@ -12,10 +12,10 @@ namespace tendril::rpc::detail {
 
 namespace {
 
-/// A peer's segments have 32 MiB and more, 1 GiB of each of its devices.
+/// A peer's segments are 32 MiB or larger, and at most 1 GiB in all for each of its devices.
 constexpr std::size_t kMostOpened = 256;
 
-/// Every worker takes payloads of kMinPayloadBytes.
+/// Every worker accepts payloads of kMinPayloadBytes.
 constexpr std::size_t kMostInOneMessage = kMinPayloadBytes / 16;
 
 bool done(const std::vector<cuda::Event>& events) {
@@ -24,10 +24,10 @@ bool done(const std::vector<cuda::Event>& events) {
 
 void reach(const std::vector<cuda::Event>& events) noexcept try {
   if (done(events)) return;
-  // Without a deadline: our copies end, and the memory must not be written while one runs.
+  // Without a deadline, because copies always end, and the memory must not be written while one is running.
   const BlockedScope blocked("rpc: waiting for a device");
   for (const cuda::Event& event : events) event.reach();
-} catch (...) {  // the device has failed, and reads no more
+} catch (...) {  // the device has failed, so it no longer reads
 }
 
 }  // namespace
@@ -43,15 +43,15 @@ void Borrower::offered(const LendingOffer& offer) {
   });
 }
 
-/// Why not.
+/// Opens the offered segment. Returns why it could not be opened, or nothing on success.
 std::optional<std::string> Borrower::open(const LendingOffer& offer) try {
-  // Elsewhere nobody has proven to be a process of this host and user.
-  if (std::strcmp(link_->transport(), "unix") != 0) return "the connection is none within a host";
-  if (offer.bytes == 0) return "it is empty";
+  // Only a Unix-domain socket proves that the peer is a process of this host and user.
+  if (std::strcmp(link_->transport(), "unix") != 0) return "the connection is not a Unix-domain socket";
+  if (offer.bytes == 0) return "the segment is empty";
   const Opening opening{offer.segment, offer.to};
   {
     const std::lock_guard lock(mutex_);
-    if (opened_.count(opening) != 0) return "it is open already";
+    if (opened_.count(opening) != 0) return "the segment is already open";
     if (opened_.size() >= kMostOpened) return "too many segments are open";
   }
   auto segment = std::make_shared<cuda::OpenedSegment>(offer.home, offer.handle, offer.bytes, offer.to);
@@ -78,7 +78,7 @@ void Borrower::received(Message& message) {
       TENDRIL_CHECK_AS(MessageError, bytes <= most && place.offset <= most - bytes, "bad frame: tensor ", i, " of ",
                        bytes, " bytes is at ", place.offset, " of a segment of ", most);
       TENDRIL_CHECK_AS(MessageError, place.offset % size_of(message.tensors[i].dtype()) == 0, "bad frame: tensor ", i,
-                       " is at ", place.offset, ", where no element begins");
+                       " is at ", place.offset, ", which is not a multiple of the element size");
       from[i] = found->second;
     }
   }
@@ -92,11 +92,11 @@ void Borrower::end() noexcept try {
     ended_ = true;
     opened.swap(opened_);
   }
-  if (!opened.empty()) post(*loop_, [opened = std::move(opened)] {});  // to close one may wait for the device
+  if (!opened.empty()) post(*loop_, [opened = std::move(opened)] {});  // closing one may wait for the device
 } catch (...) {                                                        // no memory: they were closed here
 }
 
-/// Any thread, under any lock: sends nothing by itself.
+/// May be called on any thread and under any lock, because it does not send.
 void Borrower::give_back(Returning&& one) noexcept try {
   {
     const std::lock_guard lock(mutex_);
@@ -104,11 +104,11 @@ void Borrower::give_back(Returning&& one) noexcept try {
     if (std::exchange(at_work_, true)) return;
   }
   post(*loop_, [self = shared_from_this()] { self->give_all_back(); });
-} catch (...) {  // no memory: without it the lender could wait for ever
+} catch (...) {  // no memory: without the return, the lender could wait for ever
   link_->close();
 }
 
-/// One thread at a time, so that however much is on its way it takes no more of the pool.
+/// Runs on one thread at a time, so that it never occupies more than one thread of the pool.
 void Borrower::give_all_back() noexcept {
   for (;;) {
     std::deque<Returning> all;
@@ -139,7 +139,7 @@ void Borrower::give_all_back() noexcept {
   }
 }
 
-/// Whoever cannot even say that has no use for the connection.
+/// Closes the connection if even this small message cannot be sent.
 void Borrower::say(const LendingMessage& said) noexcept try { link_->send(encode(said)); } catch (...) {
   link_->close();
 }
@@ -157,7 +157,7 @@ Borrower::Borrowed::~Borrowed() {
     one.copied = std::move(copied_);
     one.from = from_;
     borrower_->give_back(std::move(one));
-  } catch (...) {  // no memory: as in give_back, but what is being copied stays open first
+  } catch (...) {  // no memory: as in give_back, but the segments must stay open until the copies are done
     reach(copied_);
     borrower_->link_->close();
   }

@@ -20,29 +20,30 @@
 
 namespace tendril::rpc::detail {
 
-/// The receiving half of docs/decisions/0030: opens the segments that the peer offers, copies what is lent out of them
-/// into memory of this process's own, and gives it back when the copy is done, or the message gone without one. What
-/// the peer says is checked against what the driver says of the memory. Thread-safe; of one session.
+/// The receiving half of docs/decisions/0030. Opens the segments that the peer offers and copies lent tensors from them
+/// into this process's memory. Returns a tensor to the peer when its copy is done, or when its message is destroyed
+/// without a copy. Checks the peer's claims against the driver's information about the memory. Each session has one.
+/// Thread-safe.
 class Borrower : public std::enable_shared_from_this<Borrower> {
  public:
-  /// Counts in `counters` what is borrowed, while the session lives.
+  /// Counts the borrowed tensors in `counters` while the session lives.
   Borrower(Ref<Loop> loop, std::shared_ptr<Link> link, Counters& counters);
 
-  /// The leader's: has a pool thread open it, which may make a device's context, and answer.
+  /// Makes a pool thread open the segment, which may create a device's context, and answer. Leader thread only.
   void offered(const LendingOffer& offer);
-  /// A message with lent tensors has come. Throws MessageError where one does not lie within what was opened.
+  /// Called when a message with lent tensors has arrived. Throws MessageError if one is not within an open segment.
   void received(Message& message);
 
-  /// The session has ended: segments are closed, when the last copy from them is done.
+  /// Called when the session has ended. Each segment is closed when the last copy from it is done.
   void end() noexcept;
 
-  /// A received message's. One thread at a time.
+  /// The lent tensors of a received message. Used by one thread at a time.
   class Borrowed;
 
  private:
   using Opening = std::pair<uint32_t, int>;  // the peer's segment, this worker's device
   using Opened = std::shared_ptr<cuda::OpenedSegment>;
-  /// What is to be given back when its copies are done, which keep the segments open.
+  /// Tensors that are returned when their copies are done. Keeps their segments open until then.
   struct Returning {
     std::vector<uint64_t> ids;
     std::vector<cuda::Event> copied;
@@ -59,17 +60,17 @@ class Borrower : public std::enable_shared_from_this<Borrower> {
   ShortMutex mutex_;
   bool ended_ = false;
   std::map<Opening, Opened> opened_;  // as long as the session lives
-  std::deque<Returning> returning_;   // behind each other, as the default streams are
-  bool at_work_ = false;              // a job of the pool's gives them back
+  std::deque<Returning> returning_;   // in order, because the copies are ordered by the default streams
+  bool at_work_ = false;              // a pool job is returning them
 };
 
-/// What lent tensors of one received message are. Given back when it goes.
+/// The lent tensors of one received message. The destructor returns them to the peer.
 class Borrower::Borrowed final : public Lending {
  public:
   Borrowed(std::shared_ptr<Borrower> borrower, std::vector<LentPlace> places, std::vector<Opened> from);
   ~Borrowed() override;
 
-  /// A copy of the message's tensor of that number, on `to`, in order with its default stream. Does not wait.
+  /// Returns a copy of the message's tensor `index` on `to`, in order with that device's default stream. Does not wait.
   Tensor copy(std::size_t index, const Tensor& like, Device to);
 
  private:

@@ -59,7 +59,7 @@ CallsMade::Overdue CallsMade::take_overdue(Clock::time_point now) {
       if (calls.size() == calls.capacity()) calls.reserve(std::max<std::size_t>(16, 2 * calls.size()));
       if (calls_.find(call_id)->leaving) ended_leaving_.push_back(call_id);
     } catch (const std::bad_alloc&) {
-      break;  // those that are left are overdue the next time
+      break;  // the next call takes the rest
     }
     calls.emplace_back(call_id, std::move(*take_locked(call_id)));
   }

@@ -19,7 +19,7 @@ namespace tendril::rpc::detail {
 
 class Session;
 
-/// What the caller's stop token does.
+/// The callback of the caller's stop token: cancels the call.
 struct CancelCall {
   std::weak_ptr<Session> session;
   uint64_t call_id;
@@ -27,47 +27,48 @@ struct CancelCall {
 };
 using CancelCallback = std::stop_callback<CancelCall>;
 
-/// A call without its reply.
+/// A call that waits for its reply.
 struct CallMade {
-  OpenCall open;  // first: it goes last
+  OpenCall open;  // first, so that it is destroyed last
   PendingCallRef call = {};
   uint64_t function = 0;
   Clock::time_point started = {}, deadline = {};
-  bool leaving = false;  // its references are being registered: who ends it leaves it to the sender to say so
+  bool leaving = false;  // its references are being registered; if it ends meanwhile, the sender notifies the peer
   std::unique_ptr<CancelCallback> stop = {};
   std::shared_ptr<SentTensors> tensors = {};         // null: the request has none
   uint64_t span = 0;                                 // 0: not traced
-  uint32_t deadline_position = Deadlines::kNowhere;  // CallsMade's
+  uint32_t deadline_position = Deadlines::kNowhere;  // in CallsMade::deadlines_
 };
 
-/// The caller's half of a session: which calls wait for their replies. Whoever takes a call out ends it, once.
-/// Thread-safe; knows no connection and no clock.
+/// The caller's half of a session: the calls that wait for their replies. The thread that takes a call out must
+/// complete it. Thread-safe. Independent of the connection and the clock.
 class CallsMade {
  public:
-  /// Numbers the call: 1, 2, 3, ... 0: the session has ended, and `call` is untouched.
+  /// Adds the call and returns its ID: 1, 2, 3, ... If the session has ended, returns 0 and leaves `call` untouched.
   uint64_t enter(CallMade&& call);
-  /// Keeps what watches the call's stop token, unless the call has ended: then it goes at once.
+  /// Keeps the callback of the call's stop token until the call ends. Destroys it at once if the call has ended
+  /// already.
   void watch(uint64_t call_id, std::unique_ptr<CancelCallback> stop);
-  /// Before the references of a request are registered. False: the call has ended, and with it all that is known of it.
+  /// Called before the references of a request are registered. Returns false if the call has ended.
   bool begin_leaving(uint64_t call_id);
-  /// True: the call was cancelled meanwhile, and the peer is still to be told.
+  /// Called afterwards. Returns true if the call was cancelled meanwhile; the peer must then be notified.
   bool end_leaving(uint64_t call_id);
 
-  /// `cancelled`: without a reply, and not because the session ends.
+  /// Takes the call out. `cancelled`: it ends without a reply while the session lives.
   std::optional<CallMade> take(uint64_t call_id, bool cancelled = false);
   struct Overdue {
     std::vector<std::pair<uint64_t, CallMade>> calls;   ///< taken out
     Clock::time_point next = Clock::time_point::max();  ///< the earliest deadline of those left
-    bool others = false;                                ///< there are some left
+    bool others = false;                                ///< whether any calls are left
   };
   Overdue take_overdue(Clock::time_point now);
-  /// All of them, once; no call is entered after that. Nothing: it had ended.
+  /// Takes all calls out; no call can be entered after that. Returns nothing if this was called before.
   std::optional<CallTable<CallMade>> end();
 
   bool contains(uint64_t call_id) const;
   bool ended() const;
   std::size_t size() const;
-  void for_each(const std::function<void(uint64_t, const CallMade&)>& f) const;  ///< `f` must not come back here
+  void for_each(const std::function<void(uint64_t, const CallMade&)>& f) const;  ///< `f` must not use this object
 
  private:
   std::optional<CallMade> take_locked(uint64_t call_id) noexcept;
@@ -79,7 +80,7 @@ class CallsMade {
   bool ended_ = false;
   uint64_t last_call_id_ = 0;
   CallTable<CallMade> calls_;
-  Deadlines deadlines_;                  // of those that have one
+  Deadlines deadlines_;                  // of the calls that have one
   std::vector<uint64_t> ended_leaving_;  // calls that ended while they were leaving
 };
 

@@ -7,8 +7,8 @@ namespace tendril::rpc::detail {
 
 namespace {
 
-/// What is remembered of cancels that came before their requests: these are on their way, and no peer has many of them.
-/// Some never come, so the lowest are forgotten first.
+/// The number of cancels that are remembered until their requests arrive. Such requests are in flight, and no peer has
+/// many of them. Some never arrive, so the cancels with the lowest IDs are forgotten first.
 constexpr std::size_t kMostOvertaken = 1024;
 
 }  // namespace
@@ -53,7 +53,7 @@ void CallsServed::cancel(uint64_t call_id) {
     }
     source = found->stop;
   }
-  source->request_stop();  // what it sets off may come back here
+  source->request_stop();  // without the lock, because a stop callback may use this object
 }
 
 RequestStatus CallsServed::withdraw(uint64_t call_id) {

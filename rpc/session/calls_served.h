@@ -15,7 +15,7 @@
 
 namespace tendril::rpc::detail {
 
-/// A request received and not yet answered.
+/// A request that has been received and not answered yet.
 struct CallServed {
   LazyStopSource stop = {};
   uint64_t function = 0;
@@ -23,34 +23,37 @@ struct CallServed {
   bool dispatched = false;  // its references are confirmed
 };
 
-/// The server's half of a session: which requests have come, and which of them await their answers. Each is served
-/// once. Thread-safe; knows no connection and no clock.
+/// The server's half of a session: the requests that have arrived, and those that have not been answered yet. Each is
+/// served once. Thread-safe. Independent of the connection and the clock.
 class CallsServed {
  public:
-  /// A request has come. Its stop token, set off already if the request was cancelled before it came; nothing: it is
-  /// not to be served, because it was withdrawn, came before, or the session has ended.
+  /// Adds a request that has arrived and returns its stop token, on which stop has been requested already if a cancel
+  /// arrived first. Returns nothing if the request must not be served: it was withdrawn, has arrived before, or the
+  /// session has ended.
   std::optional<LazyStopToken> admit(uint64_t call_id, CallServed&& call);
-  /// Its references are confirmed. One that nothing stops: it is not to be served any more.
+  /// Records that the request's references are confirmed, and returns its stop token. If the request must not be served
+  /// any more, the token can never be stopped (stop_possible() is false).
   LazyStopToken dispatch(uint64_t call_id);
 
-  /// Whoever takes a call out answers it, or drops it.
+  /// Takes the call out. The thread that does so must answer the call or drop it.
   std::optional<CallServed> take(uint64_t call_id);
-  /// It could not be answered after all.
+  /// Puts a call back that could not be answered after all.
   void put_back(uint64_t call_id, CallServed&& call);
-  /// Sets off the request's stop token, now or when it comes.
+  /// Requests stop on the request's token, now or when the request arrives.
   void cancel(uint64_t call_id);
   RequestStatus withdraw(uint64_t call_id);
 
-  /// Keeps a request from starting for as long as `congested`, which is asked again under the lock that `take_held`
-  /// takes: one of the two sees what the other did. True: it was taken.
+  /// Holds a request back while `congested` returns true. `congested` is called under the lock that `take_held` also
+  /// takes, so that no request is left behind. Returns true if the request was taken.
   bool hold(std::unique_ptr<Job>& request, const std::function<bool()>& congested);
   std::vector<std::unique_ptr<Job>> take_held();
 
-  /// Sets off all stop tokens and forgets the calls; none is admitted after that. The requests that were held.
+  /// Requests stop on all tokens and forgets the calls; none is admitted after that. Returns the requests that were
+  /// held back.
   std::vector<std::unique_ptr<Job>> end();
 
   std::size_t size() const;
-  /// `held`: the numbers of those that do not start yet. `f` must not come back here.
+  /// `held`: whether the request is held back. `f` must not use this object.
   void for_each(const std::function<void(uint64_t, const CallServed&, bool held)>& f) const;
 
  private:
@@ -58,7 +61,7 @@ class CallsServed {
   bool ended_ = false;
   CallFilter filter_;
   CallTable<CallServed> calls_;
-  std::set<uint64_t> overtaken_;  // cancelled before they came
+  std::set<uint64_t> overtaken_;  // cancelled before they arrived
   std::vector<std::unique_ptr<Job>> held_;
 };
 

@@ -12,10 +12,10 @@ namespace tendril::rpc::detail {
 void connect(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& endpoint, Clock::time_point deadline) {
   const std::string what = "connect to " + name_of(peer);
   TENDRIL_CHECK_AS(UsageError, !peer.name.empty() || agent.options.device_maps.empty(), what,
-                   ": device maps are by name, and no name was given");
-  if (agent.session(peer.id)) throw UsageError(what + ": it is connected already");
+                   ": the peer's name is missing, but AgentOptions::device_maps refers to peers by name");
+  if (agent.session(peer.id)) throw UsageError(what + ": already connected");
   const BlockedScope blocked("Agent::connect");
-  Agent::Endpoint resolved = endpoint;  // here, where it may block
+  Agent::Endpoint resolved = endpoint;  // resolved on this thread, which may block
   if (endpoint.tcp_port != 0) {
     const auto address = address_of(endpoint.tcp_host, what);
     agent.check_reachable(what, endpoint.tcp_host, address.is_loopback());
@@ -31,7 +31,7 @@ void connect(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& 
                                                        }
                                                      });
   agent.loop->post_io([self = agent.shared_from_this(), connector] { self->start(connector); });
-  // The connector finishes by the deadline, unless this worker is shut down before.
+  // The connector finishes by the deadline, unless this worker is shut down first.
   while (!done->wait_until(Clock::now() + std::chrono::milliseconds(200))) {
     if (agent.is_shut_down()) throw UsageError(what + ": worker '" + agent.self.name + "' has been shut down");
   }

@@ -4,7 +4,7 @@
 
 namespace tendril::rpc::detail {
 
-/// Agent::connect. Blocks the calling thread, not the loop.
+/// Implements Agent::connect. Blocks the calling thread, but not the loop.
 void connect(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& endpoint, Clock::time_point deadline);
 
 }  // namespace tendril::rpc::detail

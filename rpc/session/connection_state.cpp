@@ -50,10 +50,10 @@ void ConnectionState::ended() noexcept {
 void ConnectionState::begin_dial(Clock::time_point now) noexcept {
   said_hello_ = false;
   pause_ = kShortestPause;
-  // Of one that was lost, the grace period ends it.
+  // After a loss, the grace period limits the dial instead.
   dial_ends_ = begun_ ? Clock::time_point::max() : now + terms_.first_connection;
-  // How long who was connected to leaves it to the other side to connect anew. Where dials have crossed both may be
-  // that side; they come at different times.
+  // How long the side that was dialled leaves reconnecting to the other side. After crossed dials, both sides may have
+  // been dialled, so their times differ.
   const Clock::duration patience = phase_ == Phase::lost ? grace_ends_ - now : terms_.grace;
   introduces_from_ = now + patience * (terms_.self < terms_.peer ? 1 : 3) / 8;
 }
@@ -113,18 +113,18 @@ ConnectionState::Accept ConnectionState::accept(const Hello& theirs, uint64_t kn
     return started ? Accept::take : Accept::ignore;
   }
   if (!started || theirs.attempt <= last_attempt_) return Accept::ignore;
-  // Both may dial for the first one at the same time: the lower rank's wins once both have said hello.
+  // Both sides may dial the first connection at the same time. The lower rank's dial wins once both have sent a hello.
   if (said_hello_ && terms_.self < terms_.peer) return Accept::ignore;
   // This hello was sent before the other side had accepted the connection that this side made.
   if (dialled_ && begun_ && theirs.taken < connected_by_) return Accept::ignore;
-  if (theirs.received < known_received) return Accept::ignore;  // said before another connection
+  if (theirs.received < known_received) return Accept::ignore;  // sent before a later connection
   return Accept::take;
 }
 
 void ConnectionState::take(const Hello& theirs) noexcept {
   session_ = theirs.session;
   last_attempt_ = theirs.attempt;
-  ++resumption_;  // what comes over a connection agreed on before, and not resumed yet, would else be counted
+  ++resumption_;  // cancels an earlier resumption that has not finished, so that its frames are not counted
 }
 
 void ConnectionState::took() noexcept { dialled_ = false; }

@@ -7,27 +7,27 @@
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/worker.h"
 
-/// Decision 13 as a state machine: what one side of a session does about its connections when something happens. Events
-/// are functions, what is to be done about them is what they return. Nothing here has a socket, asks for the time or
-/// knows what a frame is. SocketLink, Connector and AgentAdmission do what is decided here.
+/// Decision 13 as a state machine: how one side of a session manages its connections. Each event is a function that
+/// returns the action to take. The state machine is independent of sockets, the clock and frames. SocketLink, Connector
+/// and AgentAdmission carry out its decisions.
 namespace tendril::rpc::detail {
 
-/// Of one session. The leader's.
+/// The connection state of one session. Leader thread only.
 class ConnectionState {
  public:
   enum class Phase : uint8_t {
-    unconnected,  ///< there never was a connection
+    unconnected,  ///< there has never been a connection
     open,
-    lost,  ///< there was one
+    lost,  ///< the connection has been lost
     ended
   };
   struct Terms {
     WorkerId self = 0, peer = 0;
     uint64_t incarnation = 0, peer_incarnation = 0;
-    /// After a connection was lost, so long it waits for another one; 0: it ends with its connection.
+    /// How long the session waits for another connection after it has lost one; 0: it ends with its connection.
     std::chrono::milliseconds grace{0};
-    std::chrono::milliseconds first_connection{20'000};  ///< so long the first one is tried for
-    uint32_t session = 1;  ///< its number; if it is lost while both incarnations live, the next number follows
+    std::chrono::milliseconds first_connection{20'000};  ///< how long this side tries to make the first connection
+    uint32_t session = 1;  ///< its number; a session that follows it between the same incarnations takes the next one
   };
   /// The part of a hello that concerns the session to continue (docs/wire.md, records 10 and 14).
   struct Hello {
@@ -43,79 +43,86 @@ class ConnectionState {
   Phase phase() const noexcept { return phase_; }
   uint32_t session() const noexcept { return session_; }
   bool begun() const noexcept { return begun_; }      ///< there is or was a connection
-  bool dialled() const noexcept { return dialled_; }  ///< this side has made the last one, and makes the next
+  bool dialled() const noexcept { return dialled_; }  ///< this side made the last connection, and makes the next
   bool resumable() const noexcept { return grace_.count() > 0; }
-  uint64_t connection() const noexcept { return number_; }  ///< which one this is, to tell what belongs to another one
-  uint64_t resumption() const noexcept { return resumption_; }  ///< of those that were begun, the one that counts
-  /// Another connection may follow this one, or be the first.
+  uint64_t connection() const noexcept { return number_; }      ///< the connection's number, to recognise stale events
+  uint64_t resumption() const noexcept { return resumption_; }  ///< the number of the only valid resumption
+  /// Whether a first connection or another one may still be made.
   bool can_go_on() const noexcept { return phase_ != Phase::ended && (resumable() || !begun_); }
 
   // ---- connections
-  /// The session begins with a connection, which this side has made or not.
+  /// The session begins with a connection. `dialled`: this side has made it.
   void opened(bool dialled) noexcept;
-  /// Something is to be sent. True: the first connection is to be made.
+  /// A message is waiting to be sent. Returns true if this side must make the first connection.
   [[nodiscard]] bool wanted() noexcept;
-  enum class Loss : uint8_t { known, wait, end };
-  /// The connection has ended. `wait`: for another one, until `grace_ends`; this side dials, or asks who is there.
+  enum class Loss : uint8_t {
+    known,  ///< nothing to do
+    wait,   ///< wait for another connection until `grace_ends`; this side dials, or checks that the peer is alive
+    end     ///< the session ends
+  };
+  /// The connection has ended.
   [[nodiscard]] Loss lost(Clock::time_point now) noexcept;
-  /// The open connection gives no sign of life. As `lost`, except that the wait for another connection lasts until
-  /// `ends`, not for the grace period.
+  /// The peer gives no sign of life over the open connection. As `lost`, except that the wait for another connection
+  /// lasts until `ends`, not for the grace period.
   [[nodiscard]] Loss stalled(Clock::time_point ends) noexcept;
   Clock::time_point grace_ends() const noexcept { return grace_ends_; }
-  /// The grace period of that connection is over. True: the session has ended.
+  /// The grace period after that connection is over. Returns true if the session has ended.
   [[nodiscard]] bool grace_over(uint64_t connection) const noexcept;
   /// The peer will end the session: no connection follows this one.
   void goodbye() noexcept { grace_ = std::chrono::milliseconds(0); }
-  /// Both sides have agreed on another connection. False: it is of no use any more.
+  /// Both sides have agreed on another connection. Returns false if it is no longer needed.
   [[nodiscard]] bool resumed() noexcept;
   void ended() noexcept;
 
-  // ---- dialling: one at a time, of several attempts
+  // ---- dialling: one dial at a time, which makes several attempts
   void begin_dial(Clock::time_point now) noexcept;
-  /// Another attempt begins. Nothing: none is needed any more. Else until when it may take.
+  /// Another attempt begins. Returns its deadline, or nothing if no attempt is needed any more.
   [[nodiscard]] std::optional<Clock::time_point> try_dial(Clock::time_point now) noexcept;
-  /// Somebody listens there. False: the peer lives, and is left to make the connection itself, as it did the last one.
+  /// A process listens at the peer's endpoint. Returns false if this side, which did not make the last connection,
+  /// still leaves the next one to the peer.
   [[nodiscard]] bool should_introduce(Clock::time_point now) const noexcept;
-  /// This side says hello; what it says of the session.
+  /// This side sends a hello. Returns the part of it that concerns the session.
   Hello say_hello(uint64_t received) noexcept;
   enum class Answer : uint8_t {
     resume,       ///< over this connection
-    not_needed,   ///< there is another one
-    stale,        ///< what this side has said is not so any more: again
+    not_needed,   ///< there is another connection, or the session has ended
+    stale,        ///< this side's hello is outdated: dial again
     started_anew  ///< another incarnation: the session has ended
   };
-  /// The other side's hello has come; `received` is what has been received by now.
+  /// The other side's hello has arrived. `received`: the number of frames received by now.
   [[nodiscard]] Answer answered(const Hello& theirs, uint64_t received) noexcept;
   /// The other side has refused, because this session has ended there; `next` is the number of its current session.
-  /// True: this session never had a connection and takes that number; dial again. False: this session has ended, too.
+  /// Returns true if this session never had a connection and has taken that number: dial again. Returns false if this
+  /// session has ended, too.
   [[nodiscard]] bool ended_there(uint32_t next) noexcept;
-  /// The attempt has failed. When to make another one; nothing: it is too late, and the session has ended.
+  /// The attempt has failed. Returns when to make another one, or nothing if it is too late and the session has ended.
   [[nodiscard]] std::optional<Clock::time_point> retry(Clock::time_point now) noexcept;
   void end_dial() noexcept { said_hello_ = false; }
 
   // ---- being dialled
   enum class Accept : uint8_t {
-    take,    ///< unless the other side has gone meanwhile
-    ignore,  ///< closed without a word: the other side finds the session connected, or comes again
+    take,    ///< answer it, unless the other side has closed the connection meanwhile
+    ignore,  ///< close without an answer: the other side finds the session connected, or dials again
     refuse,  ///< the hello is of a session that has ended here, or of another incarnation
     newer    ///< the hello is of a later session: this one has ended at the other side, and ends here too
   };
-  /// `known_received`: what the other side is known to have received. `started`: this side may deliver messages.
+  /// The other side has sent a hello. `known_received`: the number of frames that it is known to have received.
+  /// `started`: this side may deliver messages.
   [[nodiscard]] Accept accept(const Hello& theirs, uint64_t known_received, bool started) const noexcept;
-  /// That hello is answered, whatever comes of it: what an earlier one has begun and not finished is forgotten.
+  /// That hello is about to be answered. A resumption that an earlier hello began is cancelled.
   void take(const Hello& theirs) noexcept;
-  /// It has been answered: the connection is the other side's.
+  /// The hello has been answered: the connection counts as made by the other side.
   void took() noexcept;
-  /// As `accept`, where there is no session with that incarnation. `expects_members`: this worker has not been told yet
-  /// which workers are members. `may_be_new`: the group tells this worker of new members, the hello is meant for this
-  /// incarnation, and the sender's incarnation has not ended for good: a session with it may begin here soon.
+  /// As `accept`, without a session with that incarnation. `expects_members`: this worker does not know yet which
+  /// workers are members. `may_be_new`: the group announces new members to this worker, the hello is meant for this
+  /// incarnation, and the sender's incarnation has not ended for good, so a session with it may begin here soon.
   static Accept accept_unknown(bool expects_members, bool may_be_new) noexcept {
     return expects_members || may_be_new ? Accept::ignore : Accept::refuse;
   }
 
  private:
   static constexpr std::chrono::milliseconds kAttempt{2000};
-  /// Who waits for its first connection is more patient: nothing else is lost by it.
+  /// An attempt to make the first connection may take longer, because the wait costs nothing else.
   static constexpr std::chrono::milliseconds kFirstAttempt{5000};
   static constexpr std::chrono::milliseconds kShortestPause{1}, kLongestPause{100};
 
@@ -133,7 +140,7 @@ class ConnectionState {
   uint32_t last_attempt_ = 0;  // the other side's last attempt that was accepted
   uint32_t connected_by_ = 0;  // this side's attempt that made the last connection
 
-  bool said_hello_ = false;  // over the connection that this side makes
+  bool said_hello_ = false;  // over the connection that this side is making
   uint64_t said_received_ = 0;
   std::chrono::milliseconds pause_{kShortestPause};
   Clock::time_point dial_ends_{}, introduces_from_{};

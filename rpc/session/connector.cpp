@@ -157,7 +157,7 @@ void Connector::answered(Dial::Answered answer) {
   }
   switch (state().answered(said_of_session(theirs), link_->frames_received())) {
     case ConnectionState::Answer::started_anew:
-      session_->end(std::make_exception_ptr(PeerLostError(name_of(peer_) + " has been started anew", state().begun())));
+      session_->end(std::make_exception_ptr(PeerLostError(name_of(peer_) + " was restarted", state().begun())));
       return finish(nullptr);
     case ConnectionState::Answer::not_needed:
       return finish(nullptr);

@@ -14,7 +14,7 @@ namespace tendril::rpc::detail {
 class ConnectionState;
 class SocketLink;
 
-/// Connects to a peer. Repeats the attempts (dial.h) while the peer is alive but busy. Used on the leader's thread
+/// Connects to a peer. Repeats the attempts (dial.h) while the peer is alive but busy. Used on the leader thread
 /// only, except for the constructors.
 class Connector : public std::enable_shared_from_this<Connector> {
  public:
@@ -37,7 +37,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   bool is_for(const Session& session) const noexcept { return session_.get() == &session && !over_; }
 
  private:
-  std::shared_ptr<Agent::Impl> agent() const;  ///< throws UsageError if it has gone
+  std::shared_ptr<Agent::Impl> agent() const;  ///< throws UsageError if the agent no longer exists
   Hello introduce();
   void ended(Dial::Outcome&& outcome);
   void answered(Dial::Answered answer);

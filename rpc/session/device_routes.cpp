@@ -39,9 +39,10 @@ Device DeviceRoutes::target(const Message& message, std::size_t index) const {
   if (to) return *to;
   refuse(message, index, [&](std::ostream& why) {
     if (request) {
-      why << "has no place there by the device map " << mine_.map.to_string();
+      why << "has no target device there: the device map is " << mine_.map.to_string();
     } else {
-      why << "has no place there: that worker's device map " << theirs_.map.to_string() << " leads to no " << from;
+      why << "has no target device there: that worker's device map " << theirs_.map.to_string() << " maps no device to "
+          << from;
     }
   });
 }

@@ -8,19 +8,19 @@
 
 namespace tendril::rpc::detail {
 
-/// Where tensors go on one connection. Requests go by this worker's map; replies by the inverse of the peer's, so that
-/// a result comes back to where the arguments came from. Immutable.
+/// Selects the target devices of tensors sent to one peer. Requests use this worker's map. Replies use the inverse of
+/// the peer's, so that a result returns to the devices of the arguments. Immutable.
 class DeviceRoutes {
  public:
   DeviceRoutes(WorkerInfo peer, DeviceReport mine, DeviceReport theirs)
       : peer_(std::move(peer)), mine_(std::move(mine)), theirs_(std::move(theirs)) {}
 
-  /// Fills in `message.placements`, unless everything goes from CPU to CPU. Placements that are there already say where
-  /// to (gradients go back to where the tensors came from); their `from` is filled in. Throws UsageError, naming the
-  /// worker, the device and the map, for a tensor that has no place at the peer.
+  /// Fills in `message.placements`, or leaves it empty if all tensors go from CPU to CPU. Existing placements keep
+  /// their `to` (gradients return to the devices of their tensors), and only their `from` is filled in. If a tensor has
+  /// no target device at the peer, throws a UsageError that names the worker, the device and the map.
   void place(Message& message) const;
 
-  /// Whether both sides were told to take part in lending device memory.
+  /// Whether lending of device memory is enabled on both sides.
   bool lend() const noexcept { return mine_.cuda_ipc && theirs_.cuda_ipc; }
 
  private:

@@ -7,32 +7,33 @@
 
 #include "tendril/rpc/error.h"
 
-/// How much one worker may ask of another before the other has got round to it. Each side states a window in its hello:
-/// so many bytes of requests that have not been started it is ready to keep. Credit travels back as requests are
-/// started. Other messages are not counted: replies, control messages and pings are always read. Nothing here does I/O.
+/// Flow control of requests. Each side announces a window in its hello: how many bytes of requests it is ready to keep
+/// before they are started. It sends credit back as requests are started. Other messages (replies, control messages,
+/// pings) are not counted and are always read. Nothing here does I/O.
 namespace tendril::rpc {
 
-/// What a request takes up beside its bytes (table entries, queue, headers): without it, requests without arguments
-/// would be for free.
+/// The memory that a request uses beside its bytes (table entries, queue, headers). Without it, requests without
+/// arguments would cost nothing.
 inline constexpr uint64_t kRequestOverhead = 1024;
 inline constexpr uint64_t kMinRequestWindow = 64 << 10;
 
-/// What a request counts, by the bytes of its frame.
+/// Returns the cost of a request whose frame has this size.
 constexpr uint64_t request_cost(uint64_t frame_bytes) noexcept { return frame_bytes + kRequestOverhead; }
 
-/// The receiver says what it has started at the latest when it is such a part of the window.
+/// Returns how much the receiver may start before it must send credit.
 constexpr uint64_t credit_step(uint64_t window) noexcept { return window / 64; }
 
 /// The sender's account. Not thread-safe.
 ///
-/// A large request, which comes in parts and is passed by others (transport/outgoing.h), counts at the receiver when
-/// all of it has come. Here it is *reserved* until its last part leaves. While it is on its way others may pass it that
-/// would have no room beside it: an eighth of the window is theirs, however large it is. What is outstanding stays
-/// below the window in the order in which last bytes leave, which is that in which the receiver looks:
-/// - reserved are 3/8 of the window at most, or one request alone;
-/// - of what is reserved others count all, or, of such a one, 3/8;
-/// - so beside a reserved one others are less than 31/32 of the window and a small request, which is less than 1/32
-///   where the window is kLeastApart. In smaller ones large requests are as all others.
+/// A large request is sent in parts, and other requests may overtake it (transport/outgoing.h). The receiver counts it
+/// when all of it has arrived. Here it is *reserved* until its last part leaves. However large it is, an eighth of the
+/// window remains for the requests that overtake it. The outstanding cost stays below the window if requests are
+/// counted in the order in which their last bytes leave, which is the receiver's order:
+/// - The reserved cost is at most 3/8 of the window, unless a single larger request is reserved.
+/// - For other requests, the reserved cost counts in full, but at most as 3/8 of the window.
+/// - So beside a reserved request, the cost of the others is less than 31/32 of the window plus one small request.
+///   That is less than 1/32 if the window is at least kLeastApart. In smaller windows, large requests are not treated
+///   apart.
 class SendWindow {
  public:
   static constexpr int kMaxDepth = 15;
@@ -42,13 +43,13 @@ class SendWindow {
 
   bool large_apart() const noexcept { return window_ >= kLeastApart; }
 
-  /// Whether a request may leave: one of depth 0 within half of the window, deeper ones (CallContext::depth) in what is
-  /// left, each depth with a share more than the one before. For handlers at the receiver may wait for the deeper ones,
-  /// and start nothing else until they have come. One may always leave when nothing is outstanding, however large.
+  /// Whether a request may leave. Requests of depth 0 use half of the window. Each deeper level (CallContext::depth)
+  /// may use one more share of the other half, because handlers at the receiver may wait for deeper requests, and start
+  /// nothing else until these arrive. If nothing is outstanding, any request may leave, however large it is.
   bool open(uint64_t cost, int depth = 0) const noexcept {
     return open_beside(std::min(reserved_, reserve_limit()), cost, depth);
   }
-  /// Whether a large one may be reserved.
+  /// Whether a large request may be reserved.
   bool open_large(uint64_t cost, int depth = 0) const noexcept {
     const uint64_t outstanding = sent_ - started_ + reserved_, limit = reserve_limit();
     if (outstanding < limit && cost <= limit - outstanding) return true;
@@ -59,8 +60,8 @@ class SendWindow {
   void reserve(uint64_t cost) noexcept { reserved_ += cost; }
   void reserved_left(uint64_t cost) noexcept { reserved_ -= cost, sent_ += cost; }  ///< its last part leaves
   void sent(uint64_t cost) noexcept { sent_ += cost; }
-  void not_sent(uint64_t cost) noexcept { sent_ -= cost; }  ///< after all
-  /// The peer has started so much since the connection began. Throws MessageError for more than was sent.
+  void not_sent(uint64_t cost) noexcept { sent_ -= cost; }  ///< undoes `sent`
+  /// The peer has started this much since the connection began. Throws MessageError if that is more than was sent.
   void credit(uint64_t started) {
     TENDRIL_CHECK_AS(MessageError, started <= sent_, "bad credit: ", started, " bytes of requests started, ", sent_,
                      " were sent");
@@ -71,7 +72,7 @@ class SendWindow {
   uint64_t reserve_limit() const noexcept { return window_ / 8 * 3; }
   bool open_beside(uint64_t reserved, uint64_t cost, int depth) const noexcept {
     const uint64_t outstanding = sent_ - started_ + reserved;
-    if (outstanding < credit_step(window_)) return true;  // nothing, but for what the receiver need not say yet
+    if (outstanding < credit_step(window_)) return true;  // nothing, or less than the receiver must report
     if (depth == 0) return outstanding < window_ / 2 && cost <= window_ / 2 - outstanding;
     return outstanding < window_ / 2 + static_cast<uint64_t>(std::min(depth, kMaxDepth)) * (window_ / 32);
   }
@@ -80,7 +81,7 @@ class SendWindow {
   uint64_t sent_ = 0, started_ = 0, reserved_ = 0;
 };
 
-/// The receiver's account. `received` is for the one reading thread, `started` for any.
+/// The receiver's account. Only the reading thread calls `received`; any thread may call `started`.
 class ReceiveWindow {
  public:
   explicit ReceiveWindow(uint64_t window) noexcept : window_(window) {}
@@ -93,7 +94,8 @@ class ReceiveWindow {
     received_ += cost;
   }
 
-  /// A request is started, or dropped. What the peer is to be told now, if anything: every `credit_step`.
+  /// A request is started or dropped. Returns the total to report to the peer now, or nothing: credit is reported once
+  /// per `credit_step`.
   std::optional<uint64_t> started(uint64_t cost) noexcept {
     const uint64_t total = started_.fetch_add(cost, std::memory_order_relaxed) + cost;
     uint64_t told = told_.load(std::memory_order_relaxed);

@@ -11,7 +11,8 @@
 
 namespace tendril::rpc::detail {
 
-/// What an agent tells those who keep its group together (launch/). On the leader's thread, one call at a time.
+/// The events that an agent reports to the code that maintains its group (launch/). Called on the leader thread, one
+/// call at a time.
 class GroupEvents {
  public:
   struct Refusal {
@@ -21,14 +22,14 @@ class GroupEvents {
 
   virtual ~GroupEvents() = default;
 
-  /// Somebody who has proven the key, or is of this user, would like to join the group that meets at this agent. What
-  /// is returned is why not.
+  /// An authenticated peer asks to join the group that meets at this agent. Returns why it is refused, or nothing.
   virtual std::optional<Refusal> asked(const Hello& theirs) = 0;
-  /// A connection was refused: from where, and why.
+  /// A connection was refused. `who`: from where, and why.
   virtual void refused(const std::string& who) = 0;
-  /// A session is known by its peer's incarnation: the end of one may be told after the next has begun.
+  /// A session with a connection has begun. The peer's incarnation identifies it, because its end may be reported after
+  /// the next session has begun.
   virtual void connected(const WorkerInfo& peer, uint64_t incarnation) = 0;
-  /// A message of kind `group`. Throws MessageError for bytes that cannot be read: the session then ends.
+  /// A message of kind `group` has arrived. Throws MessageError if it cannot be read; the session then ends.
   virtual void received(const WorkerInfo& from, uint64_t incarnation, Bytes payload) = 0;
   struct Loss {
     WorkerInfo peer;
@@ -37,11 +38,11 @@ class GroupEvents {
     std::string why;
   };
   virtual void lost(const Loss& loss) = 0;
-  /// Whether a lost session with that peer, which may live, is followed by another one. If so, and if the peer is still
-  /// a member, `lost` begins it. Any thread.
+  /// Returns whether another session follows a lost one with that peer, which may be alive. If so, `lost` begins it,
+  /// provided that the peer is still a member. Any thread.
   virtual bool restores(const WorkerInfo& peer) const = 0;
-  /// Whether that peer's silence is to be noticed also while it owes nothing: by rank 0 that of every member, by the
-  /// others that of rank 0.
+  /// Returns whether that peer's silence must be detected even while it owes nothing. Rank 0 watches every member; the
+  /// others watch rank 0.
   virtual bool awaits(const WorkerInfo& peer) const = 0;
 };
 

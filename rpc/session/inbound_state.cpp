@@ -1,4 +1,4 @@
-// A request from queue to answer.
+// A request on its way from the queue to its answer.
 #include "tendril/rpc/session/inbound_state.h"
 
 #include <algorithm>
@@ -16,9 +16,10 @@ namespace tendril::rpc::detail {
 
 namespace {
 
-/// The handler that this thread runs, and when it answered; what it does after that, writing the reply above all, is
-/// not its own time: the peer that the reply wakes may be given the processor at once. A handler may answer other calls
-/// than its own (it completes their futures), and others may run within it (functions that run on the reading thread).
+/// The handler that this thread runs, and when it answered its call. Its run time ends there: writing the reply does
+/// not count, because the peer that the reply wakes may get the processor at once. A handler may also answer other
+/// calls (by completing their futures), and other handlers may run within it (functions that run on the reading
+/// thread).
 struct Timed {
   const InboundState* call = nullptr;
   Clock::time_point answered = Clock::time_point::max();
@@ -54,7 +55,7 @@ InboundState::InboundState(std::shared_ptr<Session> s, Message&& r, const Served
       request(std::move(r)),
       call_id(request.call_id),
       function(f) {
-  using Microseconds = std::chrono::duration<uint64_t, std::micro>;  // any number may have come
+  using Microseconds = std::chrono::duration<uint64_t, std::micro>;  // the peer may send any number
   if (request.timeout_us > 0) context.deadline = deadline_after(Microseconds(request.timeout_us), now);
   context.stop = std::move(stop);
   context.autograd_context = request.autograd_context;
@@ -79,14 +80,14 @@ void InboundState::run(std::unique_ptr<Job> self) noexcept {
   (void)self.release();
   std::unique_ptr<InboundState> owned(this);
   if (!function->may_park) begin();
-  // Not when its job was taken: what was written for others since is not its time, and would make a short handler a
-  // long one, whose replies leave one by one, which takes longer still.
+  // Not when its job was taken: the thread may have written messages of other calls since. If they counted, a short
+  // handler would seem long. Replies of long handlers are sent one by one, which takes even longer.
   const Clock::time_point start = Clock::now();
   if (context.stop.stop_requested() || context.deadline <= start) {
     return session->drop(call_id);
   }
   const ServedFunction& served = *function;
-  const std::shared_ptr<Trace> trace = agent->trace;  // `this` may be gone when the function returns
+  const std::shared_ptr<Trace> trace = agent->trace;  // `this` may be destroyed when the function returns
   TraceSpan span;
   if (trace) {
     begun = start;
@@ -104,7 +105,7 @@ void InboundState::run(std::unique_ptr<Job> self) noexcept {
     call.fail(std::current_exception());
   }
   const Clock::time_point answered = std::exchange(timed, outer).answered;
-  const bool looks = trace || answered == Clock::time_point::max();  // a look at the clock is not for nothing
+  const bool looks = trace || answered == Clock::time_point::max();  // reading the clock is not free
   const Clock::time_point end = looks ? Clock::now() : answered;
   served.run_time.note(std::min(answered, end) - start);
   if (trace) {
@@ -122,14 +123,14 @@ InboundCall::InboundCall(InboundCall&&) noexcept = default;
 
 InboundCall& InboundCall::operator=(InboundCall&& other) noexcept {
   if (this != &other) {
-    InboundCall old(std::move(*this));  // answers, if nobody did
+    InboundCall old(std::move(*this));  // its destructor replies with an error if the call is unanswered
     state_ = std::move(other.state_);
   }
   return *this;
 }
 
 InboundCall::~InboundCall() {
-  if (state_) fail(std::make_exception_ptr(UsageError("the function returned without an answer")));
+  if (state_) fail(std::make_exception_ptr(UsageError("the function returned without replying")));
 }
 
 Agent& InboundCall::agent() const noexcept { return state_->agent->handle; }
@@ -140,7 +141,7 @@ void InboundCall::begin() noexcept { state_->begin(); }
 int InboundCall::level() const noexcept { return state_->level(); }
 
 void InboundCall::reply(Message&& result) {
-  if (!state_) throw UsageError("InboundCall::reply: the call was answered already");
+  if (!state_) throw UsageError("InboundCall::reply: the call has already been answered");
   detail::note_answer(state_.get());
   result.kind = MessageKind::reply;
   result.call_id = state_->call_id;

@@ -20,11 +20,11 @@ SocketLinkOptions link_options(const Agent::Impl& agent, const Hello& mine, cons
 void adopt_connection(Agent::Impl& agent, std::unique_ptr<Stream> connection, const Hello& mine, const Hello& theirs,
                       Reach reach, bool dialled);
 
-/// What this agent says of itself to all workers of its group at once: its Hello, and another one for each peer by
-/// whose name it has a device map. Sessions can then be made before there is a connection.
+/// Returns this agent's introduction to all workers of its group: its Hello, and a separate one for each peer that its
+/// device maps name. With it, workers can create sessions before they have a connection.
 std::string introduction_of(const Agent::Impl& agent);
 
-/// What `introduction` says to the worker of that name. Throws MessageError.
+/// Returns the Hello in `introduction` for the worker named `reader`. Throws MessageError if it cannot be read.
 Hello read_introduction(const std::string& introduction, const std::string& reader);
 
 }  // namespace tendril::rpc::detail

@@ -18,7 +18,8 @@ namespace tendril::rpc::detail {
 
 namespace {
 
-/// Readable when the process has ended. None where the kernel has no such thing (before Linux 5.3), or no such process.
+/// Returns a descriptor that becomes readable when the process has exited. Returns an empty one for this process, for a
+/// process that does not exist, and on kernels without such descriptors (before Linux 5.3).
 UniqueFd open_process(int pid) noexcept {
 #ifdef SYS_pidfd_open
   return UniqueFd(pid > 0 && pid != ::getpid() ? static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)) : -1);
@@ -34,8 +35,8 @@ bool has_ended(const UniqueFd& process) noexcept {
   return ::poll(&one, 1, 0) > 0;
 }
 
-/// Blocks of sessions that have ended while the other process lived: it may still read them, and nobody will say when
-/// it does not. They serve again when that process has ended, which is looked at whenever something is lent.
+/// Blocks of sessions that ended while the borrowing process was alive. It may still read them and will not return
+/// them, so the blocks are reused only after the process has exited. This is checked whenever a tensor is lent.
 class Stranded {
  public:
   static Stranded& all() {
@@ -47,7 +48,7 @@ class Stranded {
     borrowers_.splice(borrowers_.end(), one);
   }
   void look() noexcept {
-    Borrowers gone;  // ends without the lock
+    Borrowers gone;  // destroyed after the lock is released
     const std::lock_guard lock(mutex_);
     for (auto it = borrowers_.begin(); it != borrowers_.end();) {
       const auto next = std::next(it);
@@ -63,7 +64,8 @@ class Stranded {
 
 }  // namespace
 
-/// Of one message that is sent. When it and its frame are gone and the peer has not seen it, what it lent serves again.
+/// The tensors lent with one outgoing message. If the message and its frame are destroyed before they leave, the blocks
+/// are reused.
 class Lender::OfMessage final : public Lending {
  public:
   explicit OfMessage(std::shared_ptr<Lender> lender) noexcept : lender_(std::move(lender)) {}
@@ -73,7 +75,7 @@ class Lender::OfMessage final : public Lending {
   void leaves() noexcept override { left_.store(true, std::memory_order_relaxed); }
   void recalled() noexcept override { left_.store(false, std::memory_order_relaxed); }
 
-  std::vector<uint64_t> ids;  // before it is sent
+  std::vector<uint64_t> ids;  // changes only before the message is sent
 
  private:
   const std::shared_ptr<Lender> lender_;
@@ -105,10 +107,11 @@ std::optional<LentPlace> Lender::lend(const void* from, Device device, Device to
   return place;
 }
 
-/// Only to a process of this host that is not this one, over the socket that its user alone can connect to.
+/// Whether tensors can be lent: only to another process of this host, over a Unix-domain socket to which only this user
+/// can connect.
 bool Lender::may_lend() {
   if (given_up_.load(std::memory_order_relaxed)) return false;
-  // Where there is no connection yet, or another kind of one now, the next message may find a better one.
+  // There may be no connection yet, or one of another kind. The next message may find a suitable one.
   if (std::strcmp(link_->transport(), "unix") != 0) return false;
   {
     const std::lock_guard lock(mutex_);
@@ -121,17 +124,17 @@ bool Lender::may_lend() {
     }
   }
   given_up_.store(true, std::memory_order_relaxed);
-  say_once("it is this process, or one whose end cannot be seen from here (another PID namespace, or an old kernel)");
+  say_once("the peer is this process, or its exit cannot be detected (another PID namespace, or an old kernel)");
   return false;
 }
 
 void Lender::say_once(const std::string& why) {
   if (said_.exchange(true, std::memory_order_relaxed)) return;
   log(LogLevel::warn, worker_,
-      "rpc: tensors on devices go from worker '" + worker_ + "' to " + peer_ + " through host memory: " + why);
+      "rpc: tensors on devices are sent from worker '" + worker_ + "' to " + peer_ + " through host memory: " + why);
 }
 
-/// Whether the peer has opened it for that device. Offers it, if it has not been.
+/// Whether the peer has opened the segment for that device. Offers the segment if that has not been done yet.
 bool Lender::accepted(const cuda::SharedSegment& segment, Device to) {
   const LentTable::Opening opening{segment.number, to.index};
   {
@@ -154,11 +157,11 @@ void Lender::answered(const LendingAnswer& answer) {
     const std::lock_guard lock(mutex_);
     table_.answered({answer.segment, answer.to}, answer.accepted);
   }
-  if (!answer.accepted) say_once("it cannot open device memory of this process: " + answer.why);
+  if (!answer.accepted) say_once("the peer cannot open device memory of this process: " + answer.why);
 }
 
 void Lender::returned(const LendingReturn& given_back) {
-  std::vector<LentTable::Block> blocks;  // end without the lock
+  std::vector<LentTable::Block> blocks;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
   table_.returned(given_back.ids, blocks);
 }

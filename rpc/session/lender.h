@@ -19,31 +19,32 @@
 
 namespace tendril::rpc::detail {
 
-/// The sending half of docs/decisions/0030: tensors of devices go to a process of this host as places in device memory
-/// that it has opened, instead of through host memory. A tensor is copied into a block of its own first, so what its
-/// owner does with it afterwards is not seen, and no memory of the program's is kept. Whatever cannot be lent (yet) is
-/// staged. Thread-safe; of one session.
+/// The sending half of docs/decisions/0030. Sends device tensors to a process of this host as places in device memory
+/// that the process has opened, instead of through host memory. Each tensor is first copied into a separate block, so
+/// that the peer does not see later changes and none of the program's memory is kept. Tensors that cannot be lent (yet)
+/// are staged. Each session has one. Thread-safe.
 class Lender : public std::enable_shared_from_this<Lender> {
  public:
-  /// `worker` is who lends, `peer` who borrows: for what is logged. Counts in `counters` what is lent, while the
-  /// session lives.
+  /// `worker` (the lender) and `peer` (the borrower) are for log messages. Counts the lent tensors in `counters` while
+  /// the session lives.
   Lender(std::shared_ptr<Link> link, std::string worker, std::string peer, Counters& counters);
 
-  /// Copies `bytes` that begin at `from`, on `device`, on the thread's current stream there, for the peer's `to`. Who
-  /// calls waits for the copy before the message leaves. Nothing: the tensor must be staged. `account` is the
-  /// message's, made for its first such tensor.
+  /// Copies `bytes` bytes at `from`, which is on `device`, for the peer's device `to`, on this thread's current stream
+  /// of `device`. The caller must wait for the copy before the message leaves. Returns nothing if the tensor must be
+  /// staged. `account` belongs to the message and is created for its first lent tensor.
   std::optional<LentPlace> lend(const void* from, Device device, Device to, std::size_t bytes,
                                 std::shared_ptr<Lending>& account);
 
-  // The leader's. Throw MessageError for what an honest peer does not say.
+  // Leader thread only. Throw MessageError for messages that an honest peer does not send.
   void answered(const LendingAnswer& answer);
   void returned(const LendingReturn& given_back);
 
-  /// The session has ended, while the peer may still be reading: what is lent is kept until its process has ended.
+  /// Called when the session has ended. The peer may still be reading, so lent blocks are kept until its process has
+  /// exited.
   void end() noexcept;
-  std::size_t lent() const;  ///< tensors that the peer has not given back
+  std::size_t lent() const;  ///< tensors that the peer has not returned
 
-  /// Whom it was lent to, and what it had when its session ended.
+  /// The process that borrows, and the blocks that it has when its session ends.
   struct Borrower {
     UniqueFd process;
     LentTable::Blocks blocks;
@@ -60,10 +61,10 @@ class Lender : public std::enable_shared_from_this<Lender> {
   const std::string worker_, peer_;
   Counters& counters_;
   std::atomic<bool> given_up_{false};  // nothing can be lent to that process
-  std::atomic<bool> said_{false};      // that tensors are staged, and why
+  std::atomic<bool> said_{false};      // a log message has explained why tensors are staged
   mutable ShortMutex mutex_;
   bool ended_ = false;
-  std::list<Borrower> borrower_;  // one, from the first offer on: its end must not need memory
+  std::list<Borrower> borrower_;  // one element, from the first offer on; a list, so that `end` needs no memory
   LentTable table_;
 };
 

@@ -1,4 +1,4 @@
-// What both halves of a session share: its messages, its silence, its end.
+// The parts of a session that both halves share: receiving messages, detecting silence, and ending.
 #include "tendril/rpc/session/session.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::string seconds(Clock::duration time) {
   return text.str();
 }
 
-/// An estimate of the memory that these control records are about: as much for each record as for a request.
+/// Estimates the memory that control records account for: as much for each record as for a request.
 std::size_t memory_of(const Bytes& control) {
   constexpr std::size_t kRecordBytes = 64;
   return control.size() / kRecordBytes * kRequestOverhead;
@@ -45,9 +45,9 @@ Session::Session(std::shared_ptr<Agent::Impl> agent, WorkerInfo peer, uint64_t i
       reach_(std::move(reach)) {}
 
 void Session::received(Link&, Message&& message, Clock::time_point when) {
-  const IoCallbackScope io_callback;  // also where a link without a loop delivers
+  const IoCallbackScope io_callback;  // also if a link without a loop delivers
   if (!message.lent.empty()) [[unlikely]] {
-    TENDRIL_CHECK_AS(MessageError, borrower_, "bad frame: a tensor is lent, to a worker that borrows nothing");
+    TENDRIL_CHECK_AS(MessageError, borrower_, "bad frame: a tensor is lent to a worker that does not borrow");
     borrower_->received(message);
   }
   switch (message.kind) {
@@ -76,10 +76,10 @@ void Session::received(Link&, Message&& message, Clock::time_point when) {
       return;
     }
     case MessageKind::pong:
-      return;  // that it came is what counts
+      return;  // its arrival is the sign of life
     case MessageKind::credit:
     case MessageKind::acknowledge:
-      return;  // the link's
+      return;  // handled by the link
     case MessageKind::goodbye:
       said_goodbye_ = true;
       return;
@@ -94,7 +94,7 @@ void Session::lending_received(const Bytes& payload) {
   lender_->returned(std::get<LendingReturn>(said));
 }
 
-/// Sends what is not refused and not counted. Whoever cannot even do that has no use for the connection.
+/// Such messages need no credit and are not refused. If even they cannot be sent, the connection is useless.
 bool Session::say(Message&& message) noexcept try { return link_->send(std::move(message)); } catch (...) {
   link_->close();
   return false;
@@ -106,7 +106,7 @@ bool Session::send_control(Bytes payload) {
     return true;
   }
   agent_->note_load(memory_of(payload));
-  agent_->listener_told();  // it may have to send it again
+  agent_->listener_told();  // the listener may have to send the message again
   bool sent = true;
   for (Bytes& part : split_control(std::move(payload), link_->peer_limits().max_payload_bytes)) {
     Message message;
@@ -125,7 +125,7 @@ Clock::time_point Session::sweep(Clock::time_point now) {
   return waiting && ping(now) ? std::min(next, now + agent_->options.ping_interval) : next;
 }
 
-/// Something but a call's reply is expected of the peer.
+/// Whether the peer is expected to do something other than reply to a call.
 bool Session::awaits() const {
   if (link_->gauges().queued_bytes > 0) return true;
   // A message that is parked here may wait for an owner that owes no reply.
@@ -134,16 +134,16 @@ bool Session::awaits() const {
   return events && events->awaits(peer_);
 }
 
-/// A peer that owes a reply, or does not take what is sent to it, is asked for a sign of life. Lost after unanswered
-/// pings, not after mere silence: this process may have been the one that stood still. True: come again.
+/// Pings a silent peer that owes a reply or does not read messages. The peer is lost after unanswered pings, not after
+/// silence alone, because this process may itself have been suspended. Returns true if it must be called again.
 bool Session::ping(Clock::time_point now) {
   const auto interval = agent_->options.ping_interval;
   if (interval.count() == 0) return false;
   const Link::Gauges gauges = link_->gauges();
-  if (!gauges.connected) return true;  // the link knows how long it waits
+  if (!gauges.connected) return true;  // the link limits its wait for a connection
   const Clock::time_point heard = std::min(gauges.last_received, now);
   const auto silent = now - heard;
-  // Whatever came since the last ping answers it, also if that was a whole interval ago.
+  // Any message since the last ping answers it, even if it arrived a whole interval ago.
   if (heard > last_ping_) unanswered_pings_ = 0;
   if (silent < interval) return true;
   if (now - last_ping_ < interval) return true;
@@ -157,7 +157,7 @@ bool Session::ping(Clock::time_point now) {
       end(lost(name_of(peer_), silent), {.may_return = true});
       return false;
     }
-    // A router or firewall may have dropped the connection: the rest of the time is for replacing it.
+    // A router or firewall may have dropped the connection. The rest of the time is for replacing it.
     const auto left = (limit / interval - unanswered_pings_) * interval;
     if (unanswered_pings_ >= 2 && 2 * asked > limit && link_->replace_connection(now + left, lost("it", silent + left)))
       return true;
@@ -176,10 +176,10 @@ void Session::end(const std::exception_ptr& error, const Ending& how) {
   if (lender_) lender_->end();
   if (borrower_) borrower_->end();
   agent_->session_ended(shared_from_this(), how);
-  for (auto& request : served_.end()) agent_->loop->post(std::move(request));  // they see that nobody waits for them
+  for (auto& request : served_.end()) agent_->loop->post(std::move(request));  // they find that they are cancelled
   pending->for_each([&](uint64_t, CallMade& call) { fail_as_lost(std::move(call), error); });
   if (is_self()) return;
-  const struct Last {  // from here on the peer may have another session
+  const struct Last {  // at the end of this function, the next session with the peer may begin
     Session& session;
     ~Last() { session.end_told(); }
   } last{*this};

@@ -28,14 +28,14 @@ struct Ending {
   uint32_t next = 0;  ///< lower bound for the number of the next session
 };
 
-/// How to reach a peer with whom there is no connection.
+/// How to reach a peer that has no connection.
 struct Reach {
-  Agent::Endpoint endpoint = {};  ///< empty: not at all
+  Agent::Endpoint endpoint = {};  ///< empty: the peer cannot be reached
 };
 
-/// Everything between this agent and one incarnation of a peer, from joining to loss: the calls in both directions
-/// (calls_made.h, calls_served.h), and what carries them. It outlives its connection where its link does. The session
-/// of an agent with itself has no link. Thread-safe.
+/// The relation of this agent to one incarnation of a peer, from joining to loss: the calls in both directions
+/// (calls_made.h, calls_served.h) and the link that carries them. It survives the loss of a connection if its link
+/// does. The session of an agent with itself has no link. Thread-safe.
 class Session final : public LinkEvents, public std::enable_shared_from_this<Session> {
  public:
   Session(std::shared_ptr<Agent::Impl> agent, WorkerInfo peer, uint64_t incarnation, std::shared_ptr<Link> link,
@@ -43,7 +43,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
 
   const WorkerInfo& peer() const noexcept { return peer_; }
   uint64_t incarnation() const noexcept { return incarnation_; }  ///< the peer's
-  Reach& reach() noexcept { return reach_; }                      ///< the leader's
+  Reach& reach() noexcept { return reach_; }                      ///< leader thread only
   const std::shared_ptr<Link>& link() const noexcept { return link_; }
   /// Number among the sessions between these two incarnations, from 1. It may rise until the first connection is made.
   uint32_t number() const noexcept { return link_ ? link_->session() : 1; }
@@ -52,9 +52,9 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
 
   // ---- calls made
   void call(Message&& request, PendingCallRef call, const CallOptions& options);
-  /// By the caller; the callee is told. Nothing happens if the call has ended.
+  /// Cancels a call at its caller's request, and notifies the callee. Does nothing if the call has ended.
   void cancel(uint64_t call_id);
-  /// Fails what is overdue and pings a silent peer. When to come again; max: not needed.
+  /// Fails overdue calls and pings a silent peer. Returns when to call this again, or max() if that is not needed.
   Clock::time_point sweep(Clock::time_point now);
   void list_calls(Clock::time_point now, std::vector<CallInFlight>& out) const;
   std::size_t pending() const { return made_.size(); }
@@ -62,39 +62,41 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   // ---- calls served
   void dispatch(Message&& request, Clock::time_point now);
   void refuse(uint64_t call_id, const std::exception_ptr& error) noexcept;
-  /// A request that was received is started or dropped: the peer may send as much again.
+  /// Called when a received request is started or dropped. Returns its credit to the peer.
   void started(uint64_t cost) noexcept {
     if (link_ && cost > 0) link_->request_started(cost);
   }
-  /// Keeps a request from starting while too many replies to its peer are queued. True: it was taken, and is posted
-  /// again later.
+  /// Holds a request back while too many replies to its peer are queued. Returns true if the request was taken; it will
+  /// be posted again later.
   bool hold_back(std::unique_ptr<Job>& request) noexcept;
-  /// Sends a reply or error; the call is then answered. Throws MessageError if the reply cannot be sent as it is; the
-  /// call is then still to be answered.
+  /// Sends a reply or an error, which answers the call. Throws MessageError if the message cannot be sent; the call is
+  /// then still unanswered.
   void answer(Message&& reply);
-  /// Says where the tensors of a reply go. Throws UsageError for one that has no place at the caller.
+  /// Sets the target devices of a reply's tensors. Throws UsageError if a tensor has none at the caller.
   void place(Message& reply) const { routes_.place(reply); }
-  void drop(uint64_t call_id);  ///< the call will not be answered: its caller has cancelled it
+  void drop(uint64_t call_id);  ///< leaves the call unanswered: it was cancelled, or its deadline has passed
   RequestStatus withdraw(uint64_t call_id) { return served_.withdraw(call_id); }
-  JobSource& requests() noexcept { return requests_; }  ///< takes turns with those of other peers
+  JobSource& requests() noexcept { return requests_; }  ///< takes turns with the sources of other peers
   std::size_t unanswered() const { return served_.size(); }
-  void list_received(Clock::time_point now, std::vector<CallReceived>& out) const;  ///< queued and running: suspended
+  /// Appends the unanswered calls. Queued and running calls are reported as suspended.
+  void list_received(Clock::time_point now, std::vector<CallReceived>& out) const;
 
-  /// What lends device memory to the peer; null: nothing does.
+  /// Lends device memory to the peer. Null if lending is not enabled on both sides.
   Lender* lender() const noexcept { return lender_.get(); }
-  std::size_t lent() const { return lender_ ? lender_->lent() : 0; }  ///< tensors that the peer still has to give back
+  std::size_t lent() const { return lender_ ? lender_->lent() : 0; }  ///< tensors that the peer has not returned
 
-  /// Requests that this session has carried. Its end takes them out of the sums that shutdown waits for (drain.h): what
-  /// was on the way then never arrives.
+  /// The number of requests that this session has carried. When it ends, they no longer count in the sums that a
+  /// shutdown compares (drain.h), because requests that are in flight then never arrive.
   uint64_t requests_sent() const noexcept { return requests_sent_.load(std::memory_order_relaxed); }
   uint64_t requests_received() const noexcept { return requests_received_.load(std::memory_order_relaxed); }
 
   bool send_control(Bytes payload);
-  /// As send_control, to the peer's GroupEvents; up to 256 MiB.
+  /// Like send_control, to the peer's GroupEvents and with up to 256 MiB.
   bool send_group(const Bytes& payload);
-  /// Sends a message of no consequence for any one call. False: the connection is closed, by this if it must be.
+  /// Sends a message that is not a request, a reply or an error. Closes the connection if that fails. Returns false if
+  /// the connection is closed.
   bool say(Message&& message) noexcept;
-  /// Ends the session from this side: pending calls fail with `error`, handlers' stop tokens are set off.
+  /// Ends the session from this side: pending calls fail with `error`, and stop is requested on the handlers' tokens.
   void end(const std::exception_ptr& error) { end(error, Ending{}); }
   void end(const std::exception_ptr& error, const Ending& how);
 
@@ -106,9 +108,9 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void not_sent_again(Link& link, uint64_t call_id, std::exception_ptr why) override;
 
  private:
-  /// A scope in which this session calls the listener. No other session with the peer begins before all such scopes
-  /// have ended, so that the listener takes the calls to be about this session. False: this session is over; do not
-  /// call.
+  /// A scope in which this session calls the listener. The next session with the peer does not begin before all such
+  /// scopes have ended, so that the listener attributes the calls to this session. If the scope converts to false, the
+  /// session is over and must not call the listener.
   class Told {
    public:
     explicit Told(Session& session) noexcept;
@@ -127,7 +129,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void say_cancelled(uint64_t call_id, bool leaving) noexcept;
   std::string call_of(uint64_t function) const;  ///< for errors
   void fail(CallMade call, const std::exception_ptr& error) noexcept;
-  void fail_as_lost(CallMade call, const std::exception_ptr& error) noexcept;  ///< a lost peer's error names the call
+  void fail_as_lost(CallMade call, const std::exception_ptr& error) noexcept;  ///< adds the call to a PeerLostError
   void fail_overdue(CallsMade::Overdue&& overdue);
   void group_received(Bytes part);
   void lending_received(const Bytes& payload);
@@ -138,7 +140,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   bool awaits() const;
   bool ping(Clock::time_point now);
   void trace_end(const CallMade& call, Clock::time_point end, bool failed) const noexcept;
-  /// This thread drives I/O: what waits for a device goes on on a thread of the pool.
+  /// Whether this thread drives I/O. If so, work that waits for a device must continue on a pool thread.
   static bool must_not_wait() noexcept;
 
   friend class ParkedRequest;
@@ -150,10 +152,10 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   const uint64_t incarnation_;
   const std::shared_ptr<Link> link_;  // null: the agent itself
   const DeviceRoutes routes_;
-  const std::shared_ptr<Lender> lender_;  // this and the next are null unless both sides said so
+  const std::shared_ptr<Lender> lender_;  // this and `borrower_` are null unless lending is enabled on both sides
   const std::shared_ptr<Borrower> borrower_;
   Reach reach_;
-  Bytes group_message_;  // the leader's: the parts that have come
+  Bytes group_message_;  // leader thread only: the parts that have arrived
 
   Counters::Count requests_sent_{0}, requests_received_{0};
 
@@ -162,7 +164,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   JobSource requests_;
   std::atomic<bool> said_goodbye_{false};
   std::atomic<uint32_t> tellers_{1};  // scopes of class Told, plus one until the end of the session has been reported
-  int unanswered_pings_ = 0;          // the leader's, as `last_ping_`
+  int unanswered_pings_ = 0;          // leader thread only, like `last_ping_`
   Clock::time_point last_ping_{};
 };
 

@@ -83,7 +83,7 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
   }
   std::optional<Staging> staging;
   try {
-    routes_.place(request);  // before a hook records what cannot be sent
+    routes_.place(request);  // first, so that no hook records a request that cannot be sent
     for (const auto& hook : agent_->hooks) hook->before_send(peer_, request);
     if (!is_self() && needs_staging(request)) staging.emplace(request, stamp_of(context.origin), lender());
   } catch (...) {
@@ -93,7 +93,7 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
   if (!is_self() && !request.tensors.empty()) pending.tensors = request.sent_tensors = std::make_shared<SentTensors>();
   const Clock::time_point deadline = pending.deadline, sent_at = pending.started;
   const uint64_t call_id = made_.enter(std::move(pending));
-  if (call_id == 0) {  // and `pending` is as it was
+  if (call_id == 0) {  // `pending` is unchanged
     // NOLINTNEXTLINE(bugprone-use-after-move)
     return fail(std::move(pending), std::make_exception_ptr(PeerLostError(
                                         call_of(request.function) + ": it is not connected any more", false)));
@@ -130,7 +130,7 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
       try {
         request_received(looped_back(std::move(request)), Clock::now());
       } catch (...) {
-        served_.take(call_id);  // it may have been entered, and will not be answered
+        served_.take(call_id);  // it may have been admitted, and will not be answered
         throw;
       }
       sent = true;
@@ -141,7 +141,7 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
       }
       if (forked == refers) {
         counted = true;
-        Counters::add(requests_sent_);  // before it leaves: once cancelled it must not be on its way unseen
+        Counters::add(requests_sent_);  // before it leaves, so that no request is in flight uncounted
         sent = link_->send(std::move(request));
       }
       if (!sent) {
@@ -159,7 +159,7 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
     if (link_ && link_->waits_for_room(call_id)) {
       if (made_.contains(call_id)) {
         link_->wait_for_room(call_id, deadline);
-      } else if (link_->withdraw(call_id)) {  // cancelled before it got there
+      } else if (link_->withdraw(call_id)) {  // the call ended before its request was queued
         requests_sent_.fetch_sub(1, std::memory_order_relaxed);
       }
     }
@@ -183,9 +183,9 @@ void Session::fail_as_lost(CallMade pending, const std::exception_ptr& error) no
     try {
       mine = std::make_exception_ptr(
           PeerLostError("call of " + name_of_function(pending.function) + ": " + lost.what(), lost.may_have_run()));
-    } catch (...) {  // no memory: without the name
+    } catch (...) {  // no memory: the error does not name the call
     }
-  } catch (...) {  // a shutdown's
+  } catch (...) {  // the error of a shutdown
   }
   fail(std::move(pending), mine);
 }
@@ -223,7 +223,7 @@ void Session::cancel(uint64_t call_id) {
   say_cancelled(call_id, leaving);
 }
 
-/// A call has ended without its reply: takes its request back, or tells the peer.
+/// Called when a call has ended without a reply: withdraws its request, or sends a cancel to the peer.
 void Session::say_cancelled(uint64_t call_id, bool leaving) noexcept {
   if (is_self()) return served_.cancel(call_id);
   if (leaving) return;
@@ -261,7 +261,7 @@ void Session::complete(Message&& reply, Clock::time_point now) noexcept {
     return;
   }
   if (reply.kind == MessageKind::error) {
-    const ServedFunction* const called = served_functions().find(pending->function);  // all that is called is there
+    const ServedFunction* const called = served_functions().find(pending->function);  // holds every called function
     return fail(std::move(*pending), read_error(reply, peer_.name, called));
   }
   pending->stop.reset();
@@ -283,7 +283,7 @@ void Session::complete(Message&& reply, Clock::time_point now) noexcept {
 bool Session::must_not_wait() noexcept { return ThreadState::current().io_callbacks > 0; }
 
 void Session::fail_overdue(CallsMade::Overdue&& overdue) {
-  // Before the first of them fails, and the handler that waited for it goes on.
+  // Computed before the first call fails, because a handler that waited for it then continues.
   const std::string held_back = overdue.calls.empty() ? "" : agent_->loop->held_back();
   for (auto& [call_id, pending] : overdue.calls) {
     Counters::add(agent_->counters.timed_out);
@@ -292,8 +292,7 @@ void Session::fail_overdue(CallsMade::Overdue&& overdue) {
     text << call_of(pending.function) << " timed out after "
          << std::chrono::duration<double>(pending.deadline - pending.started).count()
          << " s; it may still be running there" << held_back
-         << ". A call that may take longer says so: {.timeout = ...}, or {.timeout = 0s} for as long as the worker "
-            "lives";
+         << ". Pass {.timeout = ...} to allow more time, or {.timeout = 0s} to wait as long as the worker lives";
     const bool leaving = pending.leaving;
     fail(std::move(pending), std::make_exception_ptr(TimeoutError(text.str())));
     say_cancelled(call_id, leaving);

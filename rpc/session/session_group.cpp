@@ -1,4 +1,4 @@
-// Messages between rank 0 and the others, which may be longer than a peer takes at once.
+// Messages between rank 0 and the other workers, which may be longer than the peer's payload limit.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMaxGroupBytes = std::size_t{256} << 20;
 }
 
-// A part begins with a byte: whether another follows.
+// Each part begins with one byte, which is 1 if another part follows.
 bool Session::send_group(const Bytes& payload) {
   if (is_self()) return false;
   const std::size_t most = std::min<uint64_t>(link_->peer_limits().max_payload_bytes, uint64_t{1} << 20) - 1;
@@ -23,7 +23,7 @@ bool Session::send_group(const Bytes& payload) {
     const std::size_t size = std::min(most, payload.size() - at);
     Message message;
     message.kind = MessageKind::group;
-    message.payload.resize(1 + size);  // appended to, g++ 14 warns of freeing what no vector allocated
+    message.payload.resize(1 + size);  // with appending, g++ 14 warns of freeing memory that no vector allocated
     message.payload[0] = std::byte{at + size < payload.size()};
     std::copy_n(payload.begin() + static_cast<std::ptrdiff_t>(at), size, message.payload.begin() + 1);
     at += size;

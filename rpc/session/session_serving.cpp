@@ -14,7 +14,8 @@ namespace tendril::rpc::detail {
 
 namespace {
 
-/// What the peer has paid for it; a worker's requests to itself come without bytes, and cost nothing.
+/// Returns the credit that the peer has used for the request. A worker's requests to itself have no frame and cost
+/// nothing.
 uint64_t cost_of(const Message& request) noexcept {
   return request.frame_bytes > 0 ? request_cost(request.frame_bytes) : 0;
 }
@@ -32,7 +33,7 @@ class ParkedRequest final : public ParkedMessage {
   ~ParkedRequest() override { session_->started(cost_); }
   void resume(Message&& confirmed) noexcept override {
     cost_ = 0;
-    if (confirmed.timeout_us > 0) {  // its deadline is counted from when it came
+    if (confirmed.timeout_us > 0) {  // its deadline counts from its arrival
       confirmed.timeout_us -= std::min(parked_us(), confirmed.timeout_us - 1);
     }
     session_->dispatch(std::move(confirmed), Clock::now());
@@ -55,11 +56,11 @@ class ParkedRequest final : public ParkedMessage {
 };
 
 void Session::request_received(Message&& request, Clock::time_point now) {
-  // Before it is counted as received: a shutdown that sees it arrive must see that it is not answered yet.
+  // Before the request is counted as received: a shutdown that sees its arrival must see that it is unanswered.
   const bool parks = !request.forks.empty() && agent_->listener;
   std::optional<LazyStopToken> stop =
       served_.admit(request.call_id, {.function = request.function, .received = now, .dispatched = !parks});
-  // Also one that came too late, overtaken by the news that its caller has cancelled it: it is not on its way any more.
+  // Also a request that was overtaken by its withdrawal, because it is no longer in flight.
   if (!is_self()) Counters::add(requests_received_);
   if (!stop) return started(cost_of(request));
   if (parks) {
@@ -75,7 +76,7 @@ void Session::dispatch(Message&& request, Clock::time_point now) {
   start(std::move(request), std::move(stop), now);
 }
 
-/// A request whose references are there. Without a token the session has ended.
+/// Starts a request whose references are confirmed. If `stop` has no state, the session has ended.
 void Session::start(Message&& request, LazyStopToken stop, Clock::time_point now) {
   const uint64_t call_id = request.call_id;
   const ServedFunction* const function = agent_->functions.find(request.function);
@@ -88,7 +89,7 @@ void Session::start(Message&& request, LazyStopToken stop, Clock::time_point now
   auto state = std::make_unique<InboundState>(shared_from_this(), std::move(request), function, std::move(stop), now);
   state->cost = cost_of(state->request);
   if (function->on_reader) {
-    const IoCallbackScope io_callback;  // also where this agent calls itself
+    const IoCallbackScope io_callback;  // also if this agent calls itself
     InboundState* const raw = state.get();
     raw->run(std::move(state));
     return;
@@ -98,9 +99,9 @@ void Session::start(Message&& request, LazyStopToken stop, Clock::time_point now
 
 bool Session::hold_back(std::unique_ptr<Job>& request) noexcept try {
   if (!link_ || !link_->congested()) return false;
-  const std::shared_ptr<Session> self = shared_from_this();  // the request may be gone as soon as it is held
+  const std::shared_ptr<Session> self = shared_from_this();  // the request may be destroyed once it is held
   if (!served_.hold(request, [&] { return link_->congested(); })) return false;
-  // A peer that does not take its replies must at least be alive.
+  // A peer that does not read its replies must at least answer pings.
   if (agent_->options.ping_interval.count() > 0) agent_->arm(Clock::now() + agent_->options.ping_interval);
   return true;
 } catch (...) {
@@ -115,7 +116,7 @@ void Session::refuse(uint64_t call_id, const std::exception_ptr& error) noexcept
   Message message = error_message(error, link_ ? link_->peer_limits().max_payload_bytes : UINT64_MAX);
   message.call_id = call_id;
   answer(std::move(message));
-} catch (...) {  // not even the error could be sent (no memory): the caller hears of it as a lost connection
+} catch (...) {  // not even the error could be sent (no memory): the caller sees a lost connection
   end(std::make_exception_ptr(PeerLostError(name_of(peer_) + ": a call could not be answered", true)),
       {.may_return = true});
 }
@@ -124,7 +125,7 @@ void Session::answer(Message&& reply) {
   const uint64_t call_id = reply.call_id;
   const MessageKind kind = reply.kind;
   if (is_self()) reply = looped_back(std::move(reply));
-  // Before it is sent: who has the reply may look at this worker's counters.
+  // Before the reply is sent, because its receiver may look at this worker's counters.
   std::optional<CallServed> entry = served_.take(call_id);
   if (!entry) return;
   Counters::add(agent_->counters.served);

@@ -13,8 +13,8 @@
 namespace tendril::rpc::detail {
 namespace {
 
-/// Page-locked memory is kept by tensor/ for the life of the process, and what is announced by a peer is not trusted:
-/// beyond this much in use at once, elements go through ordinary memory, which devices copy more slowly.
+/// The limit of page-locked memory in use at once. tensor/ keeps such memory for the life of the process, and sizes
+/// that peers announce are not trusted. Beyond the limit, ordinary memory is used, which devices copy more slowly.
 constexpr std::size_t kPinnedBudget = std::size_t{1} << 30;
 std::atomic<std::size_t> pinned_in_use{0};
 
@@ -44,7 +44,8 @@ std::size_t bytes_of(const Tensor& tensor, const DenseLayout& layout) {
   return static_cast<std::size_t>(layout.elements) * size_of(tensor.dtype());
 }
 
-/// The tensor's elements as one block of its own device, on its current stream: its own memory, if it is one.
+/// Returns the tensor's elements as one block on its device, in order with the current stream. Returns the tensor's
+/// memory if that is one block already.
 Tensor dense_block(const Tensor& tensor, const DenseLayout& layout) {
   if (layout.direct) return raw::as_strided(tensor, {layout.elements}, {1}, tensor.storage_offset());
   return raw::on_storage(pack(tensor, layout), {layout.elements}, {1}, 0, tensor.dtype());
@@ -76,16 +77,16 @@ void stamp_device_work() noexcept {
 
 Staging::Staging(const cuda::CallStamp& by) : by_(by), copied_(cuda::ends_of_index_work(by)) {}
 
-/// Puts a place in the lender's memory where the tensor was. False: it must be staged.
+/// Replaces the tensor with a place in the lender's memory. Returns false if the tensor must be staged.
 bool Staging::lend(Message& message, std::size_t index, const Tensor& block, const DenseLayout& layout,
                    Lender& lender) {
   Tensor& tensor = message.tensors[index];
-  if (tensor.dtype() == kBool) return false;  // whose elements are looked at where they come in
+  if (tensor.dtype() == kBool) return false;  // the receiver checks their elements in host memory
   const Device device = tensor.device();
   const auto place =
       lender.lend(block.raw_data(), device, message.placements[index].to, bytes_of(tensor, layout), message.lending);
   if (!place) return false;
-  copied_.emplace_back();  // at once: the memory serves again if something fails from here on
+  copied_.emplace_back();  // at once, because the memory is reused if something fails from here on
   copied_.back().record(cuda::Stream::current(device.index));
   message.lent.resize(message.tensors.size());
   message.lent[index] = *place;
@@ -122,7 +123,7 @@ Staging::~Staging() {
   for (const cuda::Event& event : copied_) {
     try {
       event.reach();
-    } catch (...) {  // the device has failed, and writes no more
+    } catch (...) {  // the device has failed, so it no longer writes
     }
   }
 }
@@ -167,7 +168,7 @@ void land(Message& message) {
     tensor = raw::on_storage(std::move(there), tensor.sizes(), tensor.strides(), 0, tensor.dtype());
   }
   message.lent.clear();
-  message.lending.reset();  // goes back when the copies are done
+  message.lending.reset();  // returned when the copies are done
 }
 
 Tensor copied_to(const Tensor& tensor, const DenseLayout& layout, Device to) {
@@ -186,7 +187,7 @@ Tensor copied_to(const Tensor& tensor, const DenseLayout& layout, Device to) {
     storage = Storage::allocate(bytes, to);
     cuda::copy_async(storage->data(), to, block.raw_data(), tensor.device(), bytes);
     if (to.is_cpu() || tensor.device().is_cpu()) {
-      cuda::Event copied;  // not the stream, whose wait keeps a processor busy
+      cuda::Event copied;  // waiting for the stream would keep a processor busy
       copied.record(cuda::Stream::current(to.is_cpu() ? tensor.device().index : to.index));
       copied.synchronize();
     }

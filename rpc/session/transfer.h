@@ -10,36 +10,36 @@
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/cuda/runtime/index_owner.h"
 
-/// Tensors of devices on their way between workers: through host memory, which is page-locked as long as there is not
-/// too much of it, or, within a host, through device memory that is lent (lender.h). What arrives on a device is in
-/// order with its default stream.
+/// The transfer of device tensors between workers. They travel through host memory, which is page-locked up to a limit,
+/// or, within a host, through lent device memory (lender.h). A tensor that arrives on a device is in order with the
+/// device's default stream.
 namespace tendril::rpc::detail {
 
 class Lender;
 
-/// Host memory for elements that come from a device or go to it; ordinary memory if `device` is the CPU or not of this
-/// process. The block may be dropped while a device still copies from it.
+/// Allocates host memory for elements that are copied to or from `device`. It is ordinary memory if `device` is the CPU
+/// or not of this process. The block may be released while a device still copies from it.
 Ref<Storage> host_block(std::size_t bytes, Device device);
 
-/// What an index out of range on a device is stamped with: the call that a handler serves, or none.
+/// Returns the stamp that attributes an out-of-range index on a device to the call that a handler serves, if any.
 cuda::CallStamp stamp_of(const CallOrigin& origin) noexcept;
-/// From now on what threads issue to devices carries the stamp of their CallContext.
+/// Makes all work that threads issue to devices from now on carry the stamp of their CallContext.
 void stamp_device_work() noexcept;
 
-/// Brings a message's tensors from devices to the host, or to memory that `lender`, where there is one, lends: the
-/// constructor begins, on the calling thread's streams, and puts tensors of the CPU in the place of those of devices;
-/// their elements are there after `wait`. `by` is who made them: it is waited for too if it had kernels look at
-/// indices.
+/// Copies a message's device tensors to the host, or to memory that `lender` lends, if it is not null. The constructor
+/// starts the copies on the calling thread's streams and replaces the device tensors with CPU tensors, whose elements
+/// are valid after `wait`. `by` is the call that made the tensors; if its kernels check indices, `wait` waits for them,
+/// too.
 class Staging {
  public:
   Staging(Message& message, const cuda::CallStamp& by, Lender* lender = nullptr);
-  explicit Staging(const cuda::CallStamp& by);  ///< for what holds no tensors of devices, or hands them on as they are
-  ~Staging();  ///< waits: the host memory must not be used again while a device writes to it
+  explicit Staging(const cuda::CallStamp& by);  ///< for a message that needs no copies
+  ~Staging();  ///< waits, because the host memory must not be reused while a device writes to it
   Staging(Staging&&) noexcept = default;
   Staging& operator=(Staging&&) = delete;
 
   bool done() const;
-  void wait();  ///< throws what failed on the devices, and IndexError for an index of `by`'s that was out of range
+  void wait();  ///< throws errors of the devices, and IndexError if an index of `by` was out of range
 
  private:
   cuda::CallStamp by_;
@@ -47,19 +47,19 @@ class Staging {
 
   std::vector<Tensor> sources_, targets_;
   std::vector<int8_t> devices_;
-  std::vector<cuda::Event> copied_;  // what is waited for
+  std::vector<cuda::Event> copied_;  // the events that `wait` waits for
 };
 
-/// Whether a message holds tensors of devices.
+/// Whether a message holds device tensors.
 bool needs_staging(const Message& message) noexcept;
 
-/// Puts the tensors of a received message on the devices that its placements say, without waiting; what was lent goes
-/// back to the sender when it has been copied. Throws MessageError, before anything is allocated, for a device that
-/// this process lacks.
+/// Moves the tensors of a received message to the devices in its placements, without waiting. Lent tensors are returned
+/// to the sender when they have been copied. Throws MessageError, before it allocates anything, if this process lacks a
+/// device.
 void land(Message& message);
 
-/// A copy of the tensor on `to`, which is not the CPU unless the tensor is not on it, laid out as `layout` says, in
-/// order with the default streams. Waits only where host memory takes part.
+/// Returns a copy of the tensor on `to` with the layout `layout`, in order with the default streams. The tensor and
+/// `to` must not both be on the CPU. Waits only if host memory is involved.
 Tensor copied_to(const Tensor& tensor, const DenseLayout& layout, Device to);
 
 }  // namespace tendril::rpc::detail

@@ -130,12 +130,12 @@ BOOST_AUTO_TEST_CASE(a_tensor_that_has_no_place_is_an_error_that_names_worker_de
   const DeviceReport none, one{.cuda_devices = 1, .map = {}}, map{.cuda_devices = 2, .map = {{0, 1}}};
   std::string error = complaint(map, {.cuda_devices = 2, .map = {}}, kRequest, cuda(1));
   BOOST_TEST(contains(error,
-                      "call to worker 'ps' (rank 1): tensor 1, on cuda:1, has no place there by the device map "
-                      "{cuda:0 -> cuda:1}"),
+                      "call to worker 'ps' (rank 1): tensor 1, on cuda:1, has no target device there: the device map "
+                      "is {cuda:0 -> cuda:1}"),
              error);
   error = complaint(one, map, kReply, cuda(0));
   BOOST_TEST(contains(error, "reply to worker 'ps' (rank 1): tensor 1, on cuda:0"), error);
-  BOOST_TEST(contains(error, "that worker's device map {cuda:0 -> cuda:1} leads to no cuda:0"), error);
+  BOOST_TEST(contains(error, "that worker's device map {cuda:0 -> cuda:1} maps no device to cuda:0"), error);
   error = complaint({.cuda_devices = 4, .map = {}}, one, kRequest, cuda(3));
   BOOST_TEST(contains(error,
                       "tensor 1, on cuda:3, would arrive on cuda:3, but that worker has 1 CUDA device; the "

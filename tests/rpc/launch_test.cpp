@@ -152,8 +152,9 @@ BOOST_AUTO_TEST_CASE(combinations_that_cannot_be_meant_are_refused) {
 BOOST_AUTO_TEST_CASE(what_a_main_does_not_catch_is_one_line_and_no_abort) {
   Process process = start("bare", {"PMI_RANK=0", "PMI_SIZE=3"});
   BOOST_TEST(process.rest(120s) ==
-             "rpc: this process ends, since nobody caught tendril::rpc::UsageError: rpc::launch: this program was told "
-             "to have 2 workers, but there are 3 processes: started by MPICH's Hydra (PMI_RANK=0, PMI_SIZE=3)\n");
+             "rpc: this process ends because of an uncaught exception: tendril::rpc::UsageError: rpc::launch: this "
+             "program was told to have 2 workers, but there are 3 processes: started by MPICH's Hydra (PMI_RANK=0, "
+             "PMI_SIZE=3)\n");
   BOOST_TEST(process.wait().code == 70);
 }
 

@@ -89,7 +89,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_lent_to_a_process_that_does_not_see_the_device,
   const std::string text = outcome("other_devices");
   BOOST_TEST(contains(text, "no error\n"), text);
   // Once, however many tensors go.
-  const std::string said = "rpc: tensors on devices go from worker 'w0' to worker 'w1' (rank 1) through host memory";
+  const std::string said =
+      "rpc: tensors on devices are sent from worker 'w0' to worker 'w1' (rank 1) through host memory";
   BOOST_TEST(contains(text, said), text);
   BOOST_TEST(text.find(said) == text.rfind(said), text);
   BOOST_TEST(contains(text, "this process does not see that device"), text);
@@ -106,8 +107,8 @@ BOOST_AUTO_TEST_CASE(what_is_forged_ends_the_session_and_says_why) {
   check("segment", "bad frame: tensor 0 is in segment 77, which is not open for cuda:0");
   check("offset", "bad frame: tensor 0 of 4000 bytes is at 33550433 of a segment of 33554432");
   check("overflow", "bad frame: tensor 0 of 4000 bytes is at 18446744073709551607 of a segment of 33554432");
-  check("place", "bad frame: tensor 0 is at 2, where no element begins");
-  check("return", "bad lending message: it gives back what was not lent");
+  check("place", "bad frame: tensor 0 is at 2, which is not a multiple of the element size");
+  check("return", "bad lending message: it returns a block that was not lent");
   check("answer", "bad lending message: segment 3 is not on offer for cuda:0");
 }
 

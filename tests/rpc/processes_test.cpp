@@ -288,11 +288,13 @@ BOOST_AUTO_TEST_CASE(a_worker_started_by_hand_that_throws_says_who_it_is_and_wha
   const test::ReservedPort port;
   std::vector<Process> workers;
   for (const int rank : {0, 1}) workers.push_back(member("throw_out_of_main", rank, 2, port));
-  BOOST_TEST(workers[1].rest() == "rpc: worker 'w1' ends, since nobody caught std::runtime_error: no such weather\n");
+  BOOST_TEST(workers[1].rest() ==
+             "rpc: worker 'w1' ends because of an uncaught exception: std::runtime_error: no such weather\n");
   BOOST_TEST(workers[1].wait().code == 70);
   const test::ReservedPort another;
   Process alone = member("throw_out_of_a_thread", 0, 1, another);
-  BOOST_TEST(alone.rest() == "rpc: worker 'w0' ends, since nobody caught std::runtime_error: no such thread\n");
+  BOOST_TEST(alone.rest() ==
+             "rpc: worker 'w0' ends because of an uncaught exception: std::runtime_error: no such thread\n");
   BOOST_TEST(alone.wait().code == 70);
 }
 

@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(a_function_that_is_not_served_is_an_error_that_says_what_to
   Cluster cluster(2, {}, nothing);
   const auto text = [](auto call) { return message_of<UnknownFunctionError>(call); };
   BOOST_TEST(text([&] { rpc_sync<&add>(cluster[0], 1, 1, 2); }) ==
-             "worker 'w1': it does not serve remote_call::add: its program neither calls it nor says "
+             "worker 'w1': it does not serve remote_call::add: its program neither calls it nor registers it with "
              "rpc::serve<&remote_call::add>()");
   BOOST_TEST(
       contains(text([&] { remote<&add>(cluster[0], 1, 1, 2).to_here(); }), "rpc::serve_remote<&remote_call::add>()"));

@@ -1,4 +1,4 @@
-// What a call allocates once there have been some before it.
+// Memory allocations per call after a warm-up.
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 
@@ -15,7 +15,7 @@ using testing::allocated;
 using testing::kHasOwnNew;
 
 void nothing() {}
-BOOST_AUTO_TEST_CASE(an_empty_call_allocates_nothing_on_either_side) {
+BOOST_AUTO_TEST_CASE(empty_call_allocates_nothing) {
   rpc::Agent server({.name = std::string("server"), .rank = 1, .world_size = 2}, rpc::served_functions());
   rpc::Agent client({.name = std::string("client"), .rank = 0, .world_size = 2}, rpc::served_functions());
   client.connect(server.self(), server.listen(), rpc::Clock::now() + 30s);
@@ -28,9 +28,8 @@ BOOST_AUTO_TEST_CASE(an_empty_call_allocates_nothing_on_either_side) {
   const uint64_t before = allocated.load();
   call_often();
   const double each = static_cast<double>(allocated.load() - before) / kCalls;
-  BOOST_TEST_MESSAGE("allocations a call: " << each);
-  // The odd one where threads change places, and what the loops do once in a while. A dozen before things were
-  // recycled.
+  BOOST_TEST_MESSAGE("allocations per call: " << each);
+  // Threads that change roles, and the loops' occasional work, still allocate now and then.
   if (kHasOwnNew) BOOST_TEST(allocated.load() > 0);
   BOOST_TEST(each < 0.2);
 }

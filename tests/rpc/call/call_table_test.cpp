@@ -1,4 +1,4 @@
-// The table of calls by number, beside the standard library's.
+// CallTable, compared with std::map.
 #include "tendril/rpc/call/call_table.h"
 #include "tests/seed.h"
 
@@ -12,8 +12,8 @@ BOOST_AUTO_TEST_SUITE(call_table)
 using tendril::rpc::detail::CallTable;
 using tendril::testing::test_seed;
 
-BOOST_AUTO_TEST_CASE(it_holds_what_a_map_holds_whatever_comes_and_goes) {
-  for (const uint64_t stride : {1, 3, 16, 1024}) {  // numbers of a power of two apart want the same place
+BOOST_AUTO_TEST_CASE(random_operations_match_std_map) {
+  for (const uint64_t stride : {1, 3, 16, 1024}) {  // IDs that are a power of two apart share a chain
     std::mt19937_64 random(test_seed(stride));
     CallTable<std::unique_ptr<uint64_t>> table;
     std::map<uint64_t, uint64_t> map;
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(it_holds_what_a_map_holds_whatever_comes_and_goes) {
 
 namespace {
 
-/// Counts the moves of all its values.
+/// Counts the moves of all instances.
 struct Counted {
   Counted() = default;
   Counted(Counted&&) noexcept { ++moves; }
@@ -59,11 +59,11 @@ struct Counted {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_call_that_comes_and_goes_moves_no_other_however_many_there_are) {
+BOOST_AUTO_TEST_CASE(insert_and_take_move_no_other_call) {
   CallTable<Counted> table;
   uint64_t last = 0;
   while (last < 100'000) table.insert(++last, {});
-  table.insert(last + 1, {});  // the table may have grown for this one
+  table.insert(last + 1, {});  // the table may grow for this one
   BOOST_TEST(table.take(last + 1).has_value());
   Counted::moves = 0;
   table.insert(last + 1, {});
@@ -74,10 +74,10 @@ BOOST_AUTO_TEST_CASE(a_call_that_comes_and_goes_moves_no_other_however_many_ther
   BOOST_TEST(Counted::moves <= moves_of_one * static_cast<int>(1 + last / 2));
 }
 
-BOOST_AUTO_TEST_CASE(a_call_stays_in_its_place_and_the_next_one_takes_a_place_that_is_free) {
+BOOST_AUTO_TEST_CASE(places_are_stable_and_reused) {
   CallTable<uint64_t> table;
   const auto first = table.insert(1, 10), second = table.insert(2, 20);
-  for (uint64_t id = 3; id < 1000; ++id) table.insert(id, 10 * id);  // it grows
+  for (uint64_t id = 3; id < 1000; ++id) table.insert(id, 10 * id);  // the table grows
   BOOST_TEST(table.at(first) == 10u);
   BOOST_TEST(table.at(second) == 20u);
   BOOST_TEST(table.number(second) == 2u);
@@ -85,12 +85,12 @@ BOOST_AUTO_TEST_CASE(a_call_stays_in_its_place_and_the_next_one_takes_a_place_th
   BOOST_TEST(table.insert(1000, 5) == first);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_there_is_not_found) {
+BOOST_AUTO_TEST_CASE(missing_calls_are_not_found) {
   CallTable<int> table;
   BOOST_TEST(!table.contains(1));
   BOOST_TEST(!table.take(1).has_value());
   table.insert(1, 10);
-  BOOST_TEST(!table.contains(17));  // of the same place
+  BOOST_TEST(!table.contains(17));  // in the same chain
   BOOST_TEST((table.find(1) && *table.find(1) == 10));
   CallTable<int> other;
   table.swap(other);

@@ -1,4 +1,4 @@
-// Deadlines of calls, beside the standard library's.
+// Deadlines, compared with std::multimap.
 #include "tendril/rpc/call/deadlines.h"
 #include "tests/seed.h"
 
@@ -21,7 +21,7 @@ Clock::time_point at(uint64_t seconds) { return Clock::time_point(std::chrono::s
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(the_earliest_is_first_whatever_comes_and_goes) {
+BOOST_AUTO_TEST_CASE(earliest_deadline_is_always_first) {
   std::mt19937_64 random(test_seed());
   Deadlines deadlines;
   std::vector<uint32_t> positions(5000, Deadlines::kNowhere);  // by place
@@ -53,14 +53,14 @@ BOOST_AUTO_TEST_CASE(the_earliest_is_first_whatever_comes_and_goes) {
   BOOST_TEST((before == map.rbegin()->first));
 }
 
-BOOST_AUTO_TEST_CASE(a_call_that_comes_and_goes_moves_no_other_however_many_there_are) {
+BOOST_AUTO_TEST_CASE(adding_the_latest_moves_no_other) {
   Deadlines deadlines;
   int moves = 0;
   const auto moved = [&](uint32_t, uint32_t) { ++moves; };
   for (uint32_t place = 0; place < 100'000; ++place) deadlines.add(at(place), place, moved);
   moves = 0;
   deadlines.add(at(100'000), 100'000, moved);
-  BOOST_TEST(moves == 1);  // its own
+  BOOST_TEST(moves == 1);  // the added one
   deadlines.remove(100'000, moved);
   BOOST_TEST(moves == 1);
   deadlines.remove(0, moved);

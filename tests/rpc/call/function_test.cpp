@@ -52,31 +52,31 @@ BOOST_AUTO_TEST_CASE(overloads_have_different_identities) {
   BOOST_TEST(id_of<with_int>() == id_of<with_int>());
 }
 
-BOOST_AUTO_TEST_CASE(a_method_is_told_apart_by_the_referenced_type) {
+BOOST_AUTO_TEST_CASE(method_identity_includes_the_receiver_type) {
   constexpr int (Base::*get)() const = &Base::get;
   using OfBase = rpc::detail::Method<Base, get>;
   using OfDerived = rpc::detail::Method<Derived, get>;
   BOOST_TEST(rpc::detail::entry_of<OfBase>().id != rpc::detail::entry_of<OfDerived>().id);
 }
 
-BOOST_AUTO_TEST_CASE(a_call_that_keeps_its_result_is_another_function) {
+BOOST_AUTO_TEST_CASE(creating_call_has_a_different_identity) {
   constexpr int (*with_int)(int) = &overloaded;
   BOOST_TEST(id_of<with_int>() != rpc::detail::entry_of<rpc::detail::CreatingFunction<with_int>>().id);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_mentioned_anywhere_is_served_from_the_start) {
-  // Not called above this line in this process's life, but mentioned in this program.
+BOOST_AUTO_TEST_CASE(referenced_functions_are_registered_before_main) {
+  // This process has not called the method yet, but the program refers to it below.
   constexpr int (Base::*with_int)(int) = &Base::get;
   using Callable = rpc::detail::Method<Base, with_int>;
   const FunctionId id = rpc::detail::Registration<Callable>::entry().id;
   const ServedFunction* served = served_functions().find(id);
   BOOST_REQUIRE(served != nullptr);
   BOOST_TEST(served->name == "function::Base::get");
-  if (id == 0) rpc::detail::entry_of<Callable>();  // the mention
+  if (id == 0) rpc::detail::entry_of<Callable>();  // the reference, which is never executed
   BOOST_TEST(served_functions().find(12345) == nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(names_are_what_a_reader_would_write) {
+BOOST_AUTO_TEST_CASE(names_are_in_source_form) {
   BOOST_TEST(name_of<rpc::detail::FreeFunction<&with_reference>>() == "function::with_reference");
   constexpr int (Base::*get)() const = &Base::get;
   const std::string method = name_of<rpc::detail::Method<Derived, get>>();
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(names_are_what_a_reader_would_write) {
   BOOST_TEST(name_of<rpc::detail::Fetch<std::string>>() == "RRef<std::string>::to_here");
 }
 
-BOOST_AUTO_TEST_CASE(a_static_function_is_refused_where_it_is_called) {
+BOOST_AUTO_TEST_CASE(calls_of_static_functions_are_refused) {
   BOOST_CHECK_EXCEPTION(id_of<&hidden>(), UsageError, [](const UsageError& error) {
     return std::string(error.what()).find("function::hidden") != std::string::npos;
   });
@@ -95,13 +95,13 @@ BOOST_AUTO_TEST_CASE(a_static_function_is_refused_where_it_is_called) {
   BOOST_CHECK_NO_THROW(id_of<&Holder::shown>());
 }
 
-BOOST_AUTO_TEST_CASE(a_function_in_an_unnamed_namespace_does_not_compile) {
+BOOST_AUTO_TEST_CASE(unnamed_namespace_functions_do_not_compile) {
   static_assert(!HasExternalLinkage<&unnamed>);
   static_assert(HasExternalLinkage<&with_reference>);
   BOOST_TEST(unnamed(1) + hidden(1) + really_hidden(1) == 3);
 }
 
-BOOST_AUTO_TEST_CASE(registering_twice_is_fine) {
+BOOST_AUTO_TEST_CASE(registering_twice_has_no_effect) {
   constexpr int (*with_int)(int) = &overloaded;
   const auto& entry = rpc::detail::entry_of<rpc::detail::FreeFunction<with_int>>();
   BOOST_TEST(rpc::detail::register_function(entry));

@@ -28,7 +28,7 @@ void work() {
   }
 }
 
-/// A link that writes its messages later than they are sent. Records when, and on which thread.
+/// A sender that writes its messages later than they are sent. Records when, and on which thread.
 struct NotingSender final : tendril::rpc::detail::HeldSends::Sender {
   void write_held() override {
     const Clock::time_point begin = Clock::now();

@@ -1,4 +1,4 @@
-// What something takes on average, which decides whether others wait for it.
+// The average run time, which decides whether other jobs wait for a running one.
 #include "tendril/rpc/call/run_time.h"
 
 #include <boost/test/unit_test.hpp>
@@ -16,11 +16,11 @@ void note(RunTime& time, int runs, std::chrono::nanoseconds took) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(of_what_has_not_run_nothing_is_known) {
+BOOST_AUTO_TEST_CASE(average_is_unknown_before_first_run) {
   BOOST_TEST((RunTime().average() == std::chrono::nanoseconds::max()));
 }
 
-BOOST_AUTO_TEST_CASE(it_is_known_from_the_first_run_on) {
+BOOST_AUTO_TEST_CASE(average_is_known_after_first_run) {
   RunTime time;
   time.note(19us);
   BOOST_TEST((time.average() == 19us));
@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(it_is_known_from_the_first_run_on) {
   BOOST_TEST((time.average() == 19us));
 }
 
-BOOST_AUTO_TEST_CASE(it_stays_short_although_another_process_had_the_processor_once_in_a_thousand_runs) {
+BOOST_AUTO_TEST_CASE(rare_interruptions_keep_the_average_short) {
   RunTime time;
   note(time, 300, 5us);
   for (int i = 0; i < 100; ++i) {
@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(it_stays_short_although_another_process_had_the_processor_o
   }
 }
 
-BOOST_AUTO_TEST_CASE(one_run_in_a_hundred_that_sleeps_makes_it_long_however_short_the_sleep) {
+BOOST_AUTO_TEST_CASE(occasional_sleeps_make_the_average_long) {
   for (const auto sleep : {std::chrono::nanoseconds(200us), std::chrono::nanoseconds(5ms)}) {
     RunTime time;
     note(time, 2, 5us);
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(one_run_in_a_hundred_that_sleeps_makes_it_long_however_shor
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_cold_first_run_counts_until_there_is_a_second) {
+BOOST_AUTO_TEST_CASE(second_run_replaces_the_cold_first) {
   RunTime time;
   time.note(1h);
   BOOST_TEST((time.average() == 5ms));
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_cold_first_run_counts_until_there_is_a_second) {
   BOOST_TEST((time.average() == 8us));
 }
 
-BOOST_AUTO_TEST_CASE(what_becomes_long_is_so_after_a_few_runs) {
+BOOST_AUTO_TEST_CASE(average_grows_after_few_long_runs) {
   RunTime time;
   note(time, 10000, 1us);
   note(time, 3, 5ms);

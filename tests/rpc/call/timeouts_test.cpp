@@ -5,7 +5,7 @@
 
 BOOST_AUTO_TEST_SUITE(timeouts)
 
-/// Durations that no clock can count, from callers and from the wire.
+/// Durations outside the clock's range, from callers and from the wire.
 namespace timeouts_test {
 
 using namespace rpc_test;
@@ -16,7 +16,7 @@ std::string deadline_here() {
   return deadline > Clock::now() + std::chrono::hours(24 * 365) ? "years" : "short";
 }
 
-/// Writes any number into the requests that leave.
+/// Overwrites the timeout of outgoing requests.
 struct Forger final : MessageHook {
   void before_send(const WorkerInfo&, Message& request) override { request.timeout_us = timeout_us; }
   void after_receive(const WorkerInfo&, Message&) override {}

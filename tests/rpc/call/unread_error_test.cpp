@@ -20,7 +20,7 @@ struct Broken {
   int get() const { return 0; }
 };
 
-/// Fails once the test lets it.
+/// The constructor of FailsLate throws when this is set.
 std::unique_ptr<Promise<>> may_fail;
 struct FailsLate {
   explicit FailsLate(int) {
@@ -32,7 +32,7 @@ struct FailsLate {
 int use(const RRef<FailsLate>& late) { return late.rpc_sync<&FailsLate::get>(); }
 RRef<FailsLate> make_late(int maker, int owner) { return remote<FailsLate>(Cluster::agent(maker), owner, 1); }
 
-/// Collects what would be printed.
+/// Collects the errors that would be printed.
 class Collected {
  public:
   Collected() {
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(dropped_future_is_reported_once) {
   Cluster cluster(2);
   (void)rpc_async<&fail>(cluster[0], 1, 7);
   BOOST_REQUIRE(collected.reach(1));
-  (void)rpc_async<&fail>(cluster[0], 0, 8);  // to oneself
+  (void)rpc_async<&fail>(cluster[0], 0, 8);  // a call to itself
   BOOST_REQUIRE(collected.reach(2));
   {
     const Future<int> kept = rpc_async<&fail>(cluster[0], 1, 9);
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(used_creation_is_not_reported) {
     }
     {
       const RRef<Broken> broken = remote<Broken>(cluster[0], 1, 1);
-      (void)broken.rpc_async<&Broken::get>();  // nobody reads that: it is reported, and once
+      (void)broken.rpc_async<&Broken::get>();  // its error is never read, and is reported once
       BOOST_REQUIRE(collected.reach(1));
       BOOST_REQUIRE(Cluster::eventually([&] { return broken.state_pointer()->settled().done(); }));
     }
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(printed_errors_are_limited) {
   ::unlink(name);
   BOOST_REQUIRE(!lines.empty());
   BOOST_TEST(lines.size() < 200u);
-  BOOST_TEST(contains(lines[0], "nobody read this error of unread_error::fail: error on worker 'w1': "), lines[0]);
+  BOOST_TEST(contains(lines[0], "tendril: unread error of unread_error::fail: error on worker 'w1': "), lines[0]);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -377,7 +377,7 @@ void handles(int rank) {
     borrower->offered(good);
     const rpc::LendingAnswer answer = answers->next();
     require(answer.accepted, "the right one is opened: " + answer.why);
-    refused(good, "open already");
+    refused(good, "already open");
     borrower->end();
     good.segment = 2;
     refused(good, "the session has ended");

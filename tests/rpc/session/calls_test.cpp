@@ -24,7 +24,7 @@ struct Held final : Job {
   void run(std::unique_ptr<Job>) noexcept override {}
 };
 
-BOOST_AUTO_TEST_CASE(calls_made_are_numbered_in_order_and_each_is_taken_once) {
+BOOST_AUTO_TEST_CASE(made_calls_are_numbered_and_taken_once) {
   Counters counters;
   CallsMade made;
   BOOST_TEST(made.enter({.open = OpenCall(counters), .function = 7}) == 1);
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(calls_made_are_numbered_in_order_and_each_is_taken_once) {
   BOOST_TEST(counters.open.load() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(once_the_session_has_ended_no_call_is_entered_and_the_caller_keeps_it) {
+BOOST_AUTO_TEST_CASE(ended_session_refuses_new_calls) {
   Counters counters;
   CallsMade made;
   (void)made.enter({.open = OpenCall(counters)});
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(once_the_session_has_ended_no_call_is_entered_and_the_calle
   BOOST_TEST(!made.end());
 }
 
-BOOST_AUTO_TEST_CASE(overdue_calls_are_taken_and_the_next_deadline_is_that_of_the_others) {
+BOOST_AUTO_TEST_CASE(overdue_calls_are_taken_by_deadline) {
   Counters counters;
   CallsMade made;
   for (const auto deadline : {at(5s), at(9s), at(2s), Clock::time_point::max()}) {
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(overdue_calls_are_taken_and_the_next_deadline_is_that_of_th
   BOOST_TEST(!made.take_overdue(at(99s)).others);
 }
 
-BOOST_AUTO_TEST_CASE(a_call_that_has_ended_is_never_overdue) {
+BOOST_AUTO_TEST_CASE(ended_call_is_never_overdue) {
   Counters counters;
   CallsMade made;
   for (const auto deadline : {at(3s), at(1s), at(2s)}) {
@@ -86,14 +86,14 @@ BOOST_AUTO_TEST_CASE(a_call_that_has_ended_is_never_overdue) {
   BOOST_TEST(!overdue.others);
 }
 
-BOOST_AUTO_TEST_CASE(who_registers_references_learns_that_the_call_was_cancelled_meanwhile) {
+BOOST_AUTO_TEST_CASE(cancellation_during_reference_registration_is_reported) {
   Counters counters;
   CallsMade made;
   for (int i = 0; i < 4; ++i) (void)made.enter({.open = OpenCall(counters), .deadline = at(1s)});
   for (const uint64_t id : {1, 2, 3}) BOOST_TEST(made.begin_leaving(id));
   BOOST_TEST(made.take(1, true).value().leaving);           // cancelled
   BOOST_TEST(made.take(2).value().leaving);                 // answered
-  BOOST_TEST(!made.take(4, true).value().leaving);          // not leaving: who cancels it says so
+  BOOST_TEST(!made.take(4, true).value().leaving);          // not leaving: the canceller notifies the peer
   BOOST_TEST(made.take_overdue(at(1s)).calls.size() == 1);  // 3
   BOOST_TEST(made.end_leaving(1));
   BOOST_TEST(!made.end_leaving(1));
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(who_registers_references_learns_that_the_call_was_cancelled
   BOOST_TEST(!made.begin_leaving(4));
 }
 
-BOOST_AUTO_TEST_CASE(a_request_is_admitted_once_and_answered_once) {
+BOOST_AUTO_TEST_CASE(request_is_admitted_and_answered_once) {
   CallsServed served;
   const auto stop = served.admit(1, {.function = 7});
   BOOST_TEST(stop.has_value());
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_request_is_admitted_once_and_answered_once) {
   BOOST_TEST(!served.dispatch(2).stop_possible());
 }
 
-BOOST_AUTO_TEST_CASE(a_cancel_sets_off_the_stop_token_also_where_it_comes_before_its_request) {
+BOOST_AUTO_TEST_CASE(cancel_requests_stop_before_or_after_arrival) {
   CallsServed served;
   const auto first = served.admit(1, {});
   served.cancel(1);
@@ -132,14 +132,14 @@ BOOST_AUTO_TEST_CASE(a_cancel_sets_off_the_stop_token_also_where_it_comes_before
   (void)served.take(2);
   served.cancel(2);  // answered: nothing is remembered
   served.cancel(5);
-  (void)served.admit(5000, {});  // a large request comes in parts, and thousands may pass it
+  (void)served.admit(5000, {});  // a large request arrives in parts, and thousands may overtake it
   BOOST_TEST(served.admit(5, {}).value().stop_requested());
   served.cancel(6);
   (void)served.admit(100'000, {});
   BOOST_TEST(served.admit(6, {}).value().stop_requested());
 }
 
-BOOST_AUTO_TEST_CASE(a_large_request_is_served_however_many_others_pass_it) {
+BOOST_AUTO_TEST_CASE(overtaken_large_request_is_still_admitted) {
   CallFilter filter;
   BOOST_TEST(filter.admit(1));
   for (uint64_t id = 3; id < 200'000; ++id) BOOST_REQUIRE(filter.admit(id));
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_large_request_is_served_however_many_others_pass_it) {
   BOOST_TEST(!filter.admit(199'999));
 }
 
-BOOST_AUTO_TEST_CASE(requests_are_known_in_whatever_order_they_come) {
+BOOST_AUTO_TEST_CASE(requests_are_recognised_in_any_order) {
   constexpr uint64_t n = 500;
   std::vector<uint64_t> order(n);
   std::iota(order.begin(), order.end(), 1);
@@ -169,24 +169,24 @@ BOOST_AUTO_TEST_CASE(requests_are_known_in_whatever_order_they_come) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(of_requests_that_never_come_the_oldest_are_forgotten_when_there_are_too_many) {
+BOOST_AUTO_TEST_CASE(oldest_gap_is_forgotten_beyond_the_limit) {
   CallFilter filter;
   uint64_t id = 0;
   for (std::size_t i = 0; i <= CallFilter::kMaxGaps; ++i) BOOST_REQUIRE(filter.admit(id += 2));
-  BOOST_TEST(filter.seen(1));  // its gap was the first of one too many
+  BOOST_TEST(filter.seen(1));  // its gap was the oldest, and there was one too many
   BOOST_TEST(!filter.admit(1));
   BOOST_TEST(filter.admit(3));
   BOOST_TEST(filter.admit(id - 1));
 }
 
-BOOST_AUTO_TEST_CASE(a_request_that_was_withdrawn_before_it_came_is_never_served) {
+BOOST_AUTO_TEST_CASE(withdrawn_request_is_never_served) {
   CallsServed served;
   BOOST_TEST((served.withdraw(2) == RequestStatus::unseen));
   BOOST_TEST(served.admit(1, {}).has_value());
   BOOST_TEST(!served.admit(2, {}).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_request_is_held_only_while_the_peer_takes_no_replies) {
+BOOST_AUTO_TEST_CASE(request_is_held_only_while_congested) {
   CallsServed served;
   std::unique_ptr<Job> job = std::make_unique<Held>();
   BOOST_TEST(!served.hold(job, [] { return false; }));
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_request_is_held_only_while_the_peer_takes_no_replies) {
   BOOST_TEST(served.take_held().empty());
 }
 
-BOOST_AUTO_TEST_CASE(the_end_sets_off_all_stop_tokens_gives_back_what_was_held_and_admits_nothing_more) {
+BOOST_AUTO_TEST_CASE(end_stops_all_and_returns_held_requests) {
   CallsServed served;
   const auto stop = served.admit(1, {});
   std::unique_ptr<Job> job = std::make_unique<Held>();

@@ -1,4 +1,4 @@
-// Each transition of a session's connections (decision 13), without sockets and clocks. The workload `sessions`
+// Each transition of a session's connection state (decision 13), without sockets or a clock. The workload `sessions`
 // (tests/simulation/samples) breaks real connections at random.
 #include "tendril/rpc/session/connection_state.h"
 
@@ -36,14 +36,14 @@ State lost(int self, bool dialled) {
   BOOST_REQUIRE((state.lost(kNow) == Loss::wait));
   return state;
 }
-/// What the peer of `self` says.
+/// Returns a hello of the peer of `self`.
 State::Hello hello(int self, uint32_t attempt = 1, uint64_t received = 0, uint32_t taken = 0, uint32_t session = 1) {
   return {101u - static_cast<unsigned>(self), 100u + static_cast<unsigned>(self), received, attempt, taken, session};
 }
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(the_first_connection_is_made_once_something_is_to_be_sent) {
+BOOST_AUTO_TEST_CASE(first_connection_is_wanted_once) {
   State state = of_rank(0);
   BOOST_TEST((state.phase() == Phase::unconnected));
   BOOST_TEST(state.can_go_on());
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(the_first_connection_is_made_once_something_is_to_be_sent) 
   BOOST_TEST(!begun.wanted());
 }
 
-BOOST_AUTO_TEST_CASE(a_lost_connection_is_waited_for_until_the_grace_period_is_over) {
+BOOST_AUTO_TEST_CASE(session_waits_for_reconnection_during_grace_period) {
   State state = opened(0, true);
   const uint64_t first = state.connection();
   BOOST_TEST((state.lost(kNow) == Loss::wait));
@@ -66,20 +66,20 @@ BOOST_AUTO_TEST_CASE(a_lost_connection_is_waited_for_until_the_grace_period_is_o
   BOOST_TEST(!state.grace_over(first));
   BOOST_TEST(state.resumed());
   BOOST_TEST(!state.grace_over(state.connection()));
-  BOOST_TEST(!state.resumed());  // a second one is of no use
+  BOOST_TEST(!state.resumed());  // a second connection is not needed
   const uint64_t second = state.connection();
   BOOST_TEST((state.lost(kNow + 2s) == Loss::wait));
-  BOOST_TEST(!state.grace_over(second));  // its timer may come late
+  BOOST_TEST(!state.grace_over(second));  // its timer may expire late
 }
 
-BOOST_AUTO_TEST_CASE(without_a_grace_period_and_after_a_goodbye_a_session_ends_with_its_connection) {
+BOOST_AUTO_TEST_CASE(session_without_grace_ends_with_its_connection) {
   State without = opened(0, true, 0s), left = opened(0, true);
   BOOST_TEST((without.lost(kNow) == Loss::end));
   left.goodbye();
   BOOST_TEST(!left.can_go_on());
   BOOST_TEST((left.lost(kNow) == Loss::end));
   State unconnected = of_rank(0, 0s);
-  BOOST_TEST(unconnected.can_go_on());  // its first one may come all the same
+  BOOST_TEST(unconnected.can_go_on());  // it may still make its first connection
   State ended = opened(0, true);
   ended.ended();
   BOOST_TEST(!ended.can_go_on());
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(without_a_grace_period_and_after_a_goodbye_a_session_ends_w
   BOOST_TEST(!ended.try_dial(kNow).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(attempts_have_a_time_and_pauses_that_grow) {
+BOOST_AUTO_TEST_CASE(attempts_are_limited_and_pauses_grow) {
   State first = of_rank(0);
   first.begin_dial(kNow);
   BOOST_TEST((first.try_dial(kNow) == kNow + 5s));
@@ -99,12 +99,12 @@ BOOST_AUTO_TEST_CASE(attempts_have_a_time_and_pauses_that_grow) {
   State again = lost(0, true);
   again.begin_dial(kNow);
   BOOST_TEST((again.try_dial(kNow) == kNow + 2s));
-  BOOST_TEST(again.retry(kNow + 1h).has_value());  // its grace period ends it
+  BOOST_TEST(again.retry(kNow + 1h).has_value());  // the grace period limits it instead
   BOOST_TEST(again.resumed());
   BOOST_TEST(!again.try_dial(kNow).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(who_was_connected_to_asks_first_and_the_ranks_lose_their_patience_one_after_the_other) {
+BOOST_AUTO_TEST_CASE(dialled_side_waits_before_it_redials) {
   for (const int self : {0, 1}) {
     State mine = lost(self, true), theirs = lost(self, false), first = of_rank(self);
     for (State* state : {&mine, &theirs, &first}) state->begin_dial(kNow);
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(who_was_connected_to_asks_first_and_the_ranks_lose_their_pa
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_answer_resumes_unless_what_was_said_is_not_so_any_more) {
+BOOST_AUTO_TEST_CASE(answer_resumes_unless_the_hello_is_outdated) {
   State state = lost(0, false);
   state.begin_dial(kNow);
   const State::Hello said = state.say_hello(7);
@@ -131,13 +131,13 @@ BOOST_AUTO_TEST_CASE(an_answer_resumes_unless_what_was_said_is_not_so_any_more) 
   BOOST_TEST(!state.dialled());
   const uint64_t before = state.resumption();
   BOOST_TEST((state.answered(hello(0), 7) == Answer::resume));
-  BOOST_TEST(state.resumption() != before);  // a resumption that an earlier hello began is cancelled
+  BOOST_TEST(state.resumption() != before);  // cancels a resumption that an earlier hello began
   BOOST_TEST(state.dialled());
   BOOST_TEST(state.resumed());
   BOOST_TEST((state.answered(hello(0), 7) == Answer::not_needed));
 }
 
-BOOST_AUTO_TEST_CASE(of_hellos_only_a_newer_one_of_this_session_is_taken) {
+BOOST_AUTO_TEST_CASE(only_newer_session_hellos_are_taken) {
   State state = opened(1, false);
   BOOST_TEST((state.accept(hello(1), 0, true) == Accept::take));  // this side has not noticed the loss
   BOOST_TEST((state.accept(hello(1), 0, false) == Accept::ignore));
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(stalled_connection_waits_until_given_deadline) {
   state.begin_dial(kNow);
   BOOST_TEST(!state.should_introduce(kNow + 249ms));
   BOOST_TEST(state.should_introduce(kNow + 250ms));
-  BOOST_TEST((opened(0, true, 0s).stalled(kNow + 2s) == Loss::known));  // none can follow it
+  BOOST_TEST((opened(0, true, 0s).stalled(kNow + 2s) == Loss::known));  // no other connection can follow
   BOOST_TEST((of_rank(0).stalled(kNow + 2s) == Loss::known));
 }
 
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(connected_session_ends_if_peer_is_ahead) {
   BOOST_TEST(!state.ended_there(2));
 }
 
-BOOST_AUTO_TEST_CASE(of_first_dials_that_cross_the_lower_ranks_wins_once_it_has_said_hello) {
+BOOST_AUTO_TEST_CASE(lower_ranks_dial_wins_if_dials_cross) {
   for (const int self : {0, 1}) {
     State state = of_rank(self);
     state.begin_dial(kNow);
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(of_first_dials_that_cross_the_lower_ranks_wins_once_it_has_
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_is_not_known_yet_comes_again_and_one_that_is_known_no_more_is_refused) {
+BOOST_AUTO_TEST_CASE(unknown_hello_is_ignored_or_refused) {
   BOOST_TEST((State::accept_unknown(true, false) == Accept::ignore));
   BOOST_TEST((State::accept_unknown(false, true) == Accept::ignore));
   BOOST_TEST((State::accept_unknown(false, false) == Accept::refuse));

@@ -1,4 +1,4 @@
-// Strangers, wrong workers and bad bytes at an agent's door.
+// Connections from unknown peers and wrong workers, and invalid bytes.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ using tendril::rpc::testing::bytes_of;
 
 namespace {
 
-/// Never answers the call. It stays reachable, so that the leak detector knows it is meant.
+/// Never answers the call. Keeps it reachable, so that the leak detector does not report it.
 void keep(InboundCall call) {
   static std::mutex mutex;
   static auto* const kept = new std::vector<InboundCall>;
@@ -46,7 +46,7 @@ AgentOptions options_of(const char* name, int rank) {
 
 Hello hello(const char* name, int rank) { return raw_hello(name, rank, 3, "mine"); }
 
-/// A TCP port of this host at which somebody listens who says nothing.
+/// A TCP port of this host with a listener that sends nothing.
 class SilentPort {
  public:
   SilentPort() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -78,7 +78,7 @@ class SilentPort {
   uint16_t port_ = 0;
 };
 
-/// That the agent still serves.
+/// Checks that the agent still serves.
 void check_alive(Agent& agent, const Agent::Endpoint& endpoint) {
   Agent friendly(options_of("friend", 1), functions());
   friendly.connect(agent.self(), endpoint, Clock::now() + 30s);
@@ -87,7 +87,7 @@ void check_alive(Agent& agent, const Agent::Endpoint& endpoint) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(strangers_are_refused_and_told_why) {
+BOOST_AUTO_TEST_CASE(refusals_state_the_reason) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = agent.listen();
   const auto refused = [&](const Hello& said) {
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(strangers_are_refused_and_told_why) {
   check_alive(agent, endpoint);
 }
 
-BOOST_AUTO_TEST_CASE(a_rank_that_is_connected_is_not_connected_twice) {
+BOOST_AUTO_TEST_CASE(connected_rank_cannot_connect_twice) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = agent.listen();
   Agent first(options_of("first", 1), functions());
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_is_connected_is_not_connected_twice) {
   BOOST_TEST(text(call(first, 0, request(1, "still")).wait()) == "still");
 }
 
-BOOST_AUTO_TEST_CASE(bad_bytes_after_the_handshake_close_that_connection_only) {
+BOOST_AUTO_TEST_CASE(invalid_bytes_close_only_their_connection) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = agent.listen();
   RawClient stranger(endpoint);
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(bad_bytes_after_the_handshake_close_that_connection_only) {
   check_at_rest(agent);
 }
 
-BOOST_AUTO_TEST_CASE(a_tensor_for_a_device_that_this_process_lacks_fails_its_call_alone) {
+BOOST_AUTO_TEST_CASE(missing_target_device_fails_only_its_call) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = agent.listen();
   RawClient stranger(endpoint);
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_for_a_device_that_this_process_lacks_fails_its_cal
   check_at_rest(agent);
 }
 
-BOOST_AUTO_TEST_CASE(a_peer_that_vanishes_fails_its_calls_at_once) {
+BOOST_AUTO_TEST_CASE(vanished_peer_fails_its_calls_at_once) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = agent.listen();
   Future<Message> pending;
@@ -188,10 +188,10 @@ BOOST_AUTO_TEST_CASE(a_peer_that_vanishes_fails_its_calls_at_once) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_peer_that_owes_a_reply_and_is_silent_is_pinged_and_declared_lost) {
+BOOST_AUTO_TEST_CASE(silent_peer_is_pinged_and_lost) {
   AgentOptions options = options_of("server", 0);
   options.ping_interval = 50ms;
-  options.liveness_timeout = 1s;  // longer than a busy machine keeps a thread from answering
+  options.liveness_timeout = 1s;  // longer than a thread may be delayed on a busy machine
   Agent agent(options, functions());
   const Agent::Endpoint endpoint = agent.listen();
   RawClient mute(endpoint);
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_owes_a_reply_and_is_silent_is_pinged_and_declar
   BOOST_CHECK_EXCEPTION(call(agent, 2, request(1), {.timeout = 0us}).wait(), PeerLostError, [](const PeerLostError& e) {
     return std::string(e.what()).find("no sign of life") != std::string::npos;
   });
-  // One that answers pings may take its time.
+  // A peer that answers pings is not lost, however slow it is.
   Agent slow(options_of("slow", 1), functions());
   slow.connect(agent.self(), endpoint, Clock::now() + 30s);
   BOOST_REQUIRE(agent.wait_connected(1, Clock::now() + 30s));
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_owes_a_reply_and_is_silent_is_pinged_and_declar
   BOOST_TEST(agent.is_connected(1));
 }
 
-BOOST_AUTO_TEST_CASE(sockets_are_private_and_routable_addresses_refused_without_a_key) {
+BOOST_AUTO_TEST_CASE(routable_addresses_require_a_key) {
   Agent agent(options_of("server", 0), functions());
   BOOST_CHECK_EXCEPTION(agent.listen({.tcp_host = std::string("0.0.0.0")}), UsageError, [](const UsageError& e) {
     return std::string(e.what()).find("head -c 32 /dev/urandom > key; chmod 600 key") != std::string::npos;
@@ -234,23 +234,23 @@ BOOST_AUTO_TEST_CASE(sockets_are_private_and_routable_addresses_refused_without_
   BOOST_CHECK_THROW(other.connect({std::string("server"), 0}, endpoint, Clock::now() + 30s), RpcError);
 }
 
-BOOST_AUTO_TEST_CASE(one_that_never_answers_is_not_waited_for_beyond_the_deadline) {
+BOOST_AUTO_TEST_CASE(connect_times_out_at_its_deadline) {
   const SilentPort silent;
   Agent agent(options_of("a", 0), functions());
   BOOST_CHECK_THROW(agent.connect({std::string("b"), 1}, silent.endpoint(), Clock::now() + 20ms), TimeoutError);
   BOOST_TEST(!agent.wait_connected(1, Clock::now() + 5ms));
 }
 
-BOOST_AUTO_TEST_CASE(a_shutdown_closes_connections_that_have_not_introduced_themselves) {
+BOOST_AUTO_TEST_CASE(shutdown_closes_connections_without_hello) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = agent.listen();
   RawClient silent(endpoint);
-  check_alive(agent, endpoint);  // so it has been accepted, too
+  check_alive(agent, endpoint);  // by now `silent` has been accepted, too
   agent.shutdown();
   BOOST_TEST(silent.closed_within(60s));
 }
 
-BOOST_AUTO_TEST_CASE(a_shutdown_ends_a_connect_that_has_no_deadline) {
+BOOST_AUTO_TEST_CASE(shutdown_ends_connect_without_deadline) {
   SilentPort silent;
   Agent agent(options_of("a", 0), functions());
   std::atomic<bool> refused{false};
@@ -267,17 +267,17 @@ BOOST_AUTO_TEST_CASE(a_shutdown_ends_a_connect_that_has_no_deadline) {
   BOOST_TEST(refused);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_finds_the_door_crowded_tries_again) {
+BOOST_AUTO_TEST_CASE(worker_retries_while_the_listener_is_crowded) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = agent.listen();
-  std::vector<std::unique_ptr<RawClient>> crowd;  // more than may introduce themselves at once
+  std::vector<std::unique_ptr<RawClient>> crowd;  // more than the allowed number of open handshakes
   for (int i = 0; i < 300; ++i) crowd.push_back(std::make_unique<RawClient>(endpoint));
-  // Those that are shut out know it; then there is no room for an honest one either, until one of them gives way.
+  // The last client is closed. An honest worker then has no room either, until another connection is closed.
   crowd.back()->receive_until_closed();
   check_alive(agent, endpoint);
 }
 
-BOOST_AUTO_TEST_CASE(who_stops_listening_keeps_the_peers_it_has) {
+BOOST_AUTO_TEST_CASE(stop_listening_keeps_connected_peers) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = agent.listen();
   Agent first(options_of("first", 1), functions()), late(options_of("late", 2), functions());
@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE(who_stops_listening_keeps_the_peers_it_has) {
   BOOST_CHECK_THROW(late.connect(agent.self(), endpoint, Clock::now() + 30s), PeerLostError);
 }
 
-BOOST_AUTO_TEST_CASE(endpoints_are_written_and_read) {
+BOOST_AUTO_TEST_CASE(endpoints_are_parsed_and_printed) {
   const Agent::Endpoint both = Agent::Endpoint::parse("unix:/tmp/x/socket,tcp:127.0.0.1:4000");
   BOOST_TEST(both.unix_path == "/tmp/x/socket");
   BOOST_TEST(both.tcp_host == "127.0.0.1");

@@ -1,4 +1,4 @@
-// Two workers that know each other and have no connection yet dial each other at the same moment.
+// Two workers that know each other but have no connection yet dial each other at the same time.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <future>
@@ -30,7 +30,7 @@ const Functions& functions() {
   return table;
 }
 
-/// Rank 0 and rank 1 have been introduced, as by rank 0 of a group; each dials the other through a proxy of its own.
+/// Ranks 0 and 1 have been introduced to each other, as rank 0 of a group does it. Each dials through its own proxy.
 struct Introduced {
   Introduced() {
     const auto options = [](const char* name, int rank) {
@@ -48,20 +48,20 @@ struct Introduced {
   }
 
   int open() const { return to_a->open() + to_b->open(); }
-  /// Both dials have come so far.
+  /// Whether both dials have passed `bytes` bytes.
   bool held_at(uint64_t bytes) const {
     return to_a->connections() > 0 && to_b->connections() > 0 && to_a->passed() >= bytes && to_b->passed() >= bytes;
   }
-  /// One of the dials has won, at one of the two at least.
+  /// Whether at least one of the two sides is connected.
   bool connected() const {
     return a->impl().session(1)->link()->gauges().connected || b->impl().session(0)->link()->gauges().connected;
   }
 
-  std::unique_ptr<CuttingProxy> to_a, to_b;  // they go last: agents say goodbye
+  std::unique_ptr<CuttingProxy> to_a, to_b;  // destroyed last, because agents send a goodbye
   std::unique_ptr<Agent> a, b;
 };
 
-/// How many connections the session that `agent` has with `peer` has lost.
+/// The number of connections that the session of `agent` with `peer` has lost.
 uint64_t lost(Agent& agent, WorkerId peer) {
   std::promise<uint64_t> lost;
   agent.impl().loop->post_io([&] {
@@ -81,7 +81,8 @@ bool eventually(Condition condition) {
   return true;
 }
 
-/// Both say `bytes` of the handshake, not more, and then all the rest. True: no connection was made and lost again.
+/// Lets both dials pass `bytes` bytes of the handshake and holds them there, and then lets them continue. Returns true
+/// if no connection was made and lost again.
 bool check_one_connection(uint64_t bytes) {
   bool kept = false;
   BOOST_TEST_CONTEXT(bytes << " bytes of both handshakes") {
@@ -112,19 +113,19 @@ bool check_one_connection(uint64_t bytes) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(wherever_two_dials_cross_the_session_ends_with_one_connection_and_each_call_runs_once) {
+BOOST_AUTO_TEST_CASE(crossed_dials_leave_one_connection) {
   Introduced sample;
   const std::size_t hello = encode(tendril::rpc::detail::hello_of(sample.a->impl(), sample.b->self())).size();
   // Approximate size of a TLS handshake with a shared key and of the two hellos.
   const std::size_t handshake = 900 + 2 * hello;
   int crossings = 0, kept = 0;
   for (uint64_t bytes = 0; bytes < handshake; bytes += 37, ++crossings) kept += check_one_connection(bytes);
-  // Not all: where a busy machine lets an attempt time out as well, each side may take the other's connection.
+  // Not all: if an attempt also times out on a busy machine, each side may accept the connection of the peer.
   BOOST_TEST_MESSAGE(kept << " of " << crossings << " kept their first connection");
   BOOST_TEST(crossings - kept <= 2, kept << " of " << crossings);
 }
 
-BOOST_AUTO_TEST_CASE(two_that_dial_each_other_undisturbed_end_with_one_connection) {
+BOOST_AUTO_TEST_CASE(undisturbed_dials_leave_one_connection) {
   for (int i = 0; i < 20; ++i) check_one_connection(CuttingProxy::kNever);
 }
 

@@ -20,8 +20,8 @@
 
 namespace rpc_test {
 
-/// A stretch of network between two workers: whoever connects here is connected to `target`'s TCP port. It can be made
-/// to break.
+/// A proxy between two workers that forwards its connections to the TCP port of `target`. It can break, stall or refuse
+/// them.
 class CuttingProxy {
  public:
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
@@ -47,11 +47,11 @@ class CuttingProxy {
 
   tendril::rpc::Agent::Endpoint endpoint() const { return {.tcp_host = std::string("127.0.0.1"), .tcp_port = port_}; }
 
-  /// Breaks every connection once so many more bytes have passed, in either direction; then no more.
+  /// Breaks every connection once, after `bytes` more bytes have passed in either direction.
   void cut_after(uint64_t bytes) { left_ = bytes; }
   void cut() { cut_after(0); }
-  void change_a_byte() { changing_ = true; }  ///< of what passes next
-  /// After it returns, nothing passes but no connection breaks; or, if `on` is false, everything passes again.
+  void change_a_byte() { changing_ = true; }  ///< of the next bytes that pass
+  /// If `on`, nothing passes after this returns, but no connection breaks. Otherwise everything passes again.
   void hold(bool on) {
     held_ = on;
     const uint64_t rounds = rounds_;
@@ -62,9 +62,9 @@ class CuttingProxy {
     const std::lock_guard lock(mutex_);
     stalled_before_ = connections_.load();
   }
-  /// As `hold`, once so many bytes have passed in all; kNever: from now on everything passes.
+  /// Holds when `bytes` bytes have passed in all; kNever: from now on everything passes.
   void hold_after(uint64_t bytes) { held_after_ = bytes; }
-  /// New connections are told this by somebody else, and closed; empty: no more.
+  /// Sends this text to new connections and closes them, as if another process listened here. Empty: forwards again.
   void answer(const std::string& text) {
     const std::lock_guard lock(mutex_);
     answer_ = text;
@@ -74,7 +74,7 @@ class CuttingProxy {
   uint16_t target() const { return target_; }
   int connections() const { return connections_; }
   int open() const { return open_; }  ///< connections that have not ended yet
-  int cuts() const { return cuts_; }  ///< that `cut` or `cut_after` asked for
+  int cuts() const { return cuts_; }  ///< how often `cut` or `cut_after` has broken the connections
 
  private:
   struct Pair {
@@ -140,14 +140,14 @@ class CuttingProxy {
     ++open_;
   }
 
-  /// Its end has come, and nothing before it.
+  /// Whether the connection has been closed and no bytes are left to read.
   static bool closed(int socket) {
     char byte = 0;
     const ssize_t got = ::recv(socket, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
     return got == 0 || (got < 0 && errno != EAGAIN);
   }
 
-  /// 1: bytes have passed. -1: the connection has ended.
+  /// Returns 1 if bytes have passed, 0 if not, and -1 if the connection has ended.
   int pass(int from, int to) {
     std::array<char, 65536> buffer;
     uint64_t left = left_;

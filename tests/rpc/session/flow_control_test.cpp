@@ -14,7 +14,7 @@ BOOST_AUTO_TEST_SUITE(flow_control)
 using namespace tendril::rpc;
 using tendril::testing::test_seed;
 
-BOOST_AUTO_TEST_CASE(a_window_is_open_until_as_much_is_outstanding_and_one_request_always_goes) {
+BOOST_AUTO_TEST_CASE(window_limits_outstanding_cost) {
   SendWindow window(6400);
   BOOST_TEST(window.open(50'000));
   window.sent(50'000);
@@ -23,14 +23,14 @@ BOOST_AUTO_TEST_CASE(a_window_is_open_until_as_much_is_outstanding_and_one_reque
   BOOST_TEST(!window.open(50'000));
   BOOST_TEST(window.open(3200 - 101));
   BOOST_TEST(!window.open(3200 - 100));
-  window.credit(49'901);  // what is outstanding may have been started, and not been said
+  window.credit(49'901);  // the rest may have been started without being reported
   BOOST_TEST(window.open(50'000));
-  window.credit(10);  // said earlier, and overtaken
+  window.credit(10);  // an earlier report that was overtaken
   BOOST_TEST(window.open(50'000));
   BOOST_CHECK_THROW(window.credit(50'001), MessageError);
 }
 
-BOOST_AUTO_TEST_CASE(what_handlers_send_has_room_where_others_have_none_each_depth_more_than_the_one_before) {
+BOOST_AUTO_TEST_CASE(deeper_requests_have_more_room) {
   SendWindow window(6400);
   window.sent(3200);
   BOOST_TEST(!window.open(1, 0));
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(what_handlers_send_has_room_where_others_have_none_each_dep
   BOOST_TEST(window.open(50, 0));
 }
 
-BOOST_AUTO_TEST_CASE(a_sender_that_waits_for_credit_never_exceeds_the_receivers_window_and_always_gets_some) {
+BOOST_AUTO_TEST_CASE(sender_never_exceeds_the_receivers_window) {
   SendWindow sender(6400);
   ReceiveWindow receiver(6400);
   std::vector<uint64_t> unstarted;
@@ -57,14 +57,14 @@ BOOST_AUTO_TEST_CASE(a_sender_that_waits_for_credit_never_exceeds_the_receivers_
       sent += cost;
       continue;
     }
-    BOOST_REQUIRE(!unstarted.empty());  // else it would be closed for ever
+    BOOST_REQUIRE(!unstarted.empty());  // otherwise the window would stay closed for ever
     if (const auto credit = receiver.started(unstarted.back())) sender.credit(*credit);
     unstarted.pop_back();
   }
   BOOST_TEST(sent > 100'000u);
 }
 
-BOOST_AUTO_TEST_CASE(beside_a_large_request_on_its_way_there_is_room_for_small_ones_however_large_it_is) {
+BOOST_AUTO_TEST_CASE(small_requests_have_room_beside_large_ones) {
   constexpr uint64_t window = SendWindow::kLeastApart;
   for (const uint64_t large : {window / 4, window / 2, 2 * window, 100 * window}) {
     SendWindow sender(window);
@@ -84,14 +84,14 @@ BOOST_AUTO_TEST_CASE(beside_a_large_request_on_its_way_there_is_room_for_small_o
   BOOST_TEST(!SendWindow(window - 1).large_apart());
 }
 
-BOOST_AUTO_TEST_CASE(a_sender_of_large_and_small_requests_of_all_depths_never_exceeds_the_receivers_window) {
+BOOST_AUTO_TEST_CASE(mixed_requests_never_exceed_the_receivers_window) {
   constexpr uint64_t window = SendWindow::kLeastApart;
   std::mt19937_64 random(test_seed());
   const auto below = [&](uint64_t n) { return random() % n; };
   for (int run = 0; run < 20; ++run) {
     SendWindow sender(window);
     ReceiveWindow receiver(window);
-    std::deque<uint64_t> on_their_way;  // large ones; the front one leaves part by part
+    std::deque<uint64_t> on_their_way;  // large requests; the front one leaves part by part
     std::vector<uint64_t> unstarted;
     uint64_t small = 0, large = 0;
     for (int step = 0; step < 20'000; ++step) {
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_sender_of_large_and_small_requests_of_all_depths_never_ex
         case 1:  // a last part
           if (on_their_way.empty() || below(20) != 0) break;
           sender.reserved_left(on_their_way.front());
-          receiver.received(on_their_way.front());  // throws where it has no room
+          receiver.received(on_their_way.front());  // throws if it has no room
           unstarted.push_back(on_their_way.front());
           on_their_way.pop_front();
           ++large;
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_sender_of_large_and_small_requests_of_all_depths_never_ex
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_request_without_credit_is_refused) {
+BOOST_AUTO_TEST_CASE(request_without_credit_is_refused) {
   ReceiveWindow receiver(1000);
   receiver.received(999);
   receiver.received(5000);

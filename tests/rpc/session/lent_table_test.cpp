@@ -1,4 +1,4 @@
-// What one side has lent, and what the other may say of it: no sockets, no devices.
+// The table of lent blocks and offered segments, without sockets and devices.
 #include "tendril/rpc/session/lent_table.h"
 
 #include <boost/test/unit_test.hpp>
@@ -9,7 +9,7 @@ BOOST_AUTO_TEST_SUITE(lent_table)
 using namespace tendril::rpc;
 using detail::LentTable;
 
-BOOST_AUTO_TEST_CASE(a_segment_counts_from_the_answer_on) {
+BOOST_AUTO_TEST_CASE(segment_is_usable_after_its_answer) {
   LentTable table;
   const LentTable::Opening first{1, 0}, elsewhere{1, 1};
   BOOST_TEST((table.offer(first) == LentTable::Offer::none));
@@ -19,14 +19,14 @@ BOOST_AUTO_TEST_CASE(a_segment_counts_from_the_answer_on) {
   BOOST_CHECK_THROW(table.answered(elsewhere, true), MessageError);
   table.answered(first, true);
   BOOST_TEST((table.offer(first) == LentTable::Offer::accepted));
-  BOOST_CHECK_THROW(table.answered(first, false), MessageError);  // once
+  BOOST_CHECK_THROW(table.answered(first, false), MessageError);  // answered already
   table.offered(elsewhere);
   table.answered(elsewhere, false);
   BOOST_TEST((table.offer(elsewhere) == LentTable::Offer::refused));
   BOOST_TEST((table.offer(first) == LentTable::Offer::accepted));
 }
 
-BOOST_AUTO_TEST_CASE(a_block_is_kept_until_it_comes_back) {
+BOOST_AUTO_TEST_CASE(block_is_kept_until_it_is_returned) {
   LentTable table;
   const auto block = std::make_shared<int>(0), other = std::make_shared<int>(0);
   const uint64_t id = table.lend(block), second = table.lend(other);
@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(a_block_is_kept_until_it_comes_back) {
   BOOST_TEST(second == 2u);
   BOOST_TEST(block.use_count() == 2);
   std::vector<LentTable::Block> out;
-  // All or none: a peer that lies about one is believed nothing.
+  // All or none: if one number is wrong, no block is returned.
   BOOST_CHECK_THROW(table.returned(std::vector<uint64_t>{id, 3}, out), MessageError);
   BOOST_TEST(table.lent() == 2u);
   table.returned(std::vector<uint64_t>{id}, out);
@@ -42,13 +42,13 @@ BOOST_AUTO_TEST_CASE(a_block_is_kept_until_it_comes_back) {
   BOOST_TEST(block.use_count() == 2);
   out.clear();
   BOOST_TEST(block.use_count() == 1);
-  BOOST_CHECK_THROW(table.returned(std::vector<uint64_t>{id}, out), MessageError);  // once
+  BOOST_CHECK_THROW(table.returned(std::vector<uint64_t>{id}, out), MessageError);  // returned already
   table.forget(std::vector<uint64_t>{second, second, 9}, out);
   BOOST_TEST(out.size() == 1u);
   BOOST_TEST(table.lent() == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(the_same_number_twice_in_one_return_is_taken_once) {
+BOOST_AUTO_TEST_CASE(repeated_number_is_returned_once) {
   LentTable table;
   const uint64_t id = table.lend(std::make_shared<int>(0));
   std::vector<LentTable::Block> out;
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(the_same_number_twice_in_one_return_is_taken_once) {
   BOOST_TEST(out.size() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(the_end_takes_all_and_numbers_go_on) {
+BOOST_AUTO_TEST_CASE(take_all_does_not_reset_numbers) {
   LentTable table;
   table.lend(std::make_shared<int>(0));
   table.lend(std::make_shared<int>(0));

@@ -1,4 +1,5 @@
-// A session outlives its connection: what had not arrived is sent again, nothing twice, and it ends when it must.
+// A session survives the loss of its connection: missing messages are sent again, no call runs twice, and the session
+// ends when it must.
 #include <array>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
@@ -95,7 +96,7 @@ bool is_answer(const Message& answer, std::size_t number, int64_t elements) {
   return true;
 }
 
-/// Calls both ways, at once. Each runs once and is answered.
+/// Makes calls in both directions at the same time. Each runs once and is answered.
 void run_program(ThroughProxy& net, std::size_t first) {
   std::vector<Future<Message>> there, back;
   for (std::size_t i = first; i < first + 8; ++i) {
@@ -159,7 +160,7 @@ void break_among_large_calls(ThroughProxy& net) {
   constexpr int64_t kLarge = 200'000;  // elements: a few parts (wire.h)
   const int before = net.proxy->connections();
   for (std::size_t n = 1; n <= 30; ++n) {
-    net.proxy->cut_after(n * 97'003);  // a round's bytes are some 3,200,000
+    net.proxy->cut_after(n * 97'003);  // a round sends about 3,200,000 bytes
     const Future<Message> there = call(*net.a, 1, numbered(n, kLarge), {.timeout = 0us});
     const Future<Message> back = call(*net.b, 0, numbered(1000 + n, kLarge), {.timeout = 0us});
     run_program(net, 100 + 8 * n);
@@ -175,12 +176,12 @@ void break_among_large_calls(ThroughProxy& net) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(wherever_it_breaks_every_call_runs_once_and_is_answered) {
+BOOST_AUTO_TEST_CASE(calls_run_once_wherever_connections_break) {
   ThroughProxy net;
   run_program(net, 0);
   const int before = net.proxy->connections();
   for (std::size_t n = 1; n <= 100; ++n) {
-    net.proxy->cut_after(n * 61);  // a program's bytes are some 6,000
+    net.proxy->cut_after(n * 61);  // run_program sends about 6,000 bytes
     run_program(net, 8 * n);
   }
   BOOST_TEST(net.proxy->connections() > before + 50);
@@ -190,7 +191,7 @@ BOOST_AUTO_TEST_CASE(wherever_it_breaks_every_call_runs_once_and_is_answered) {
   BOOST_TEST(net.b->metrics().requests_sent == net.a->metrics().requests_received);
 }
 
-BOOST_AUTO_TEST_CASE(under_tls_a_session_survives_breaks_everywhere_and_bytes_that_were_changed) {
+BOOST_AUTO_TEST_CASE(tls_session_survives_breaks_and_changed_bytes) {
   ThroughProxy net(60s, new_credentials());
   run_program(net, 0);
   BOOST_TEST(net.a->connections().at(1).transport == "tls");
@@ -210,27 +211,27 @@ BOOST_AUTO_TEST_CASE(under_tls_a_session_survives_breaks_everywhere_and_bytes_th
   BOOST_TEST(net.b->metrics().requests_sent == net.a->metrics().requests_received);
 }
 
-BOOST_AUTO_TEST_CASE(wherever_it_breaks_among_parts_of_large_calls_every_call_runs_once) {
+BOOST_AUTO_TEST_CASE(large_calls_run_once_despite_breaks) {
   ThroughProxy net;
   break_among_large_calls(net);
 }
 
-BOOST_AUTO_TEST_CASE(under_tls_it_does_so_too) {
+BOOST_AUTO_TEST_CASE(large_tls_calls_run_once_despite_breaks) {
   ThroughProxy net(60s, new_credentials());
   break_among_large_calls(net);
 }
 
-BOOST_AUTO_TEST_CASE(many_threads_call_while_it_breaks_again_and_again) {
+BOOST_AUTO_TEST_CASE(concurrent_calls_survive_repeated_breaks) {
   ThroughProxy net;
   call_from_many_threads_while_it_breaks(net);
 }
 
-BOOST_AUTO_TEST_CASE(under_tls_many_threads_call_while_it_breaks_again_and_again) {
+BOOST_AUTO_TEST_CASE(concurrent_tls_calls_survive_repeated_breaks) {
   ThroughProxy net(60s, new_credentials());
   call_from_many_threads_while_it_breaks(net);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_sent_while_there_is_no_connection_waits_for_the_next) {
+BOOST_AUTO_TEST_CASE(calls_wait_for_the_next_connection) {
   ThroughProxy net;
   net.proxy->refuse(true);
   net.proxy->cut();
@@ -242,28 +243,28 @@ BOOST_AUTO_TEST_CASE(what_is_sent_while_there_is_no_connection_waits_for_the_nex
   BOOST_TEST(net.a->is_connected(1));
 }
 
-BOOST_AUTO_TEST_CASE(after_the_grace_period_it_has_ended) {
+BOOST_AUTO_TEST_CASE(session_ends_after_the_grace_period) {
   ThroughProxy net(300ms);
   net.proxy->refuse(true);
   const Future<Message> there = call(*net.a, 1, request(3), {.timeout = 0us});
   there.wait();
-  net.a->stop_listening();  // else b would connect after a while
+  net.a->stop_listening();  // otherwise b would connect after a while
   net.proxy->cut();
   const Future<Message> here = call(*net.a, 1, request(3), {.timeout = 0us});
   BOOST_CHECK_THROW(here.wait(), PeerLostError);
   BOOST_CHECK_THROW(call(*net.b, 0, request(3), {.timeout = 0us}).wait(), PeerLostError);
   tendril::test::wait_until("both sides are disconnected",
                             [&] { return !net.a->is_connected(1) && !net.b->is_connected(0); });
-  // Then it is as if they had never met.
+  // Afterwards a new session can be made.
   net.proxy->refuse(false);
   net.a->connect(net.b->self(), net.proxy->endpoint(), Clock::now() + 30s);
   check_answer(call(*net.a, 1, numbered(7)).wait(), 7);
 }
 
-BOOST_AUTO_TEST_CASE(where_each_side_leaves_it_to_the_other_to_connect_one_does_after_a_while) {
+BOOST_AUTO_TEST_CASE(one_side_redials_if_both_wait) {
   ThroughProxy net(8s);
   check_answer(call(*net.a, 1, numbered(0)).wait(), 0);
-  // As after two dials that have crossed: each has taken the other's connection.
+  // As after crossed dials, when each side has accepted the connection of the peer.
   std::promise<void> done;
   net.a->impl().loop->post_io([&] {
     const auto link = net.a->impl().session(1)->link();
@@ -276,7 +277,7 @@ BOOST_AUTO_TEST_CASE(where_each_side_leaves_it_to_the_other_to_connect_one_does_
   check_answer(call(*net.b, 0, numbered(2), {.timeout = 0us}).wait(), 2);
 }
 
-BOOST_AUTO_TEST_CASE(a_peer_that_was_started_anew_is_another) {
+BOOST_AUTO_TEST_CASE(restarted_peer_ends_the_old_session) {
   ThroughProxy net;
   net.proxy->hold(true);
   const Future<Message> pending = call(*net.a, 1, request(3), {.timeout = 0us});
@@ -292,7 +293,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_was_started_anew_is_another) {
   check_answer(call(*net.a, 1, numbered(7)).wait(), 7);
 }
 
-BOOST_AUTO_TEST_CASE(one_that_was_started_anew_takes_the_place_of_the_one_that_was_lost) {
+BOOST_AUTO_TEST_CASE(restarted_peer_replaces_the_lost_one) {
   ThroughProxy net;
   net.proxy->refuse(true);
   net.proxy->cut();
@@ -308,12 +309,12 @@ BOOST_AUTO_TEST_CASE(one_that_was_started_anew_takes_the_place_of_the_one_that_w
     }
   }
   BOOST_CHECK_EXCEPTION(pending.wait(), PeerLostError, [](const PeerLostError& e) {
-    return std::string(e.what()).find("has been started anew") != std::string::npos;
+    return std::string(e.what()).find("was restarted") != std::string::npos;
   });
   check_answer(call(second, 1, numbered(7)).wait(), 7);
 }
 
-BOOST_AUTO_TEST_CASE(a_stranger_at_the_peers_port_does_not_end_it) {
+BOOST_AUTO_TEST_CASE(stranger_at_peers_port_is_ignored) {
   ThroughProxy net;
   const int before = net.proxy->connections();
   net.proxy->answer("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
@@ -326,16 +327,17 @@ BOOST_AUTO_TEST_CASE(a_stranger_at_the_peers_port_does_not_end_it) {
   check_answer(pending.wait(), 5);
 }
 
-BOOST_AUTO_TEST_CASE(a_goodbye_ends_it_at_once) {
+BOOST_AUTO_TEST_CASE(goodbye_ends_the_session_at_once) {
   ThroughProxy net;
   net.b->shutdown();
   BOOST_CHECK_THROW(call(*net.a, 1, request(3), {.timeout = 0us}).wait(), PeerLostError);
 }
 
-/// So few elements that the socket takes all of them at once: what it has not taken whole counts as not sent.
+/// So few elements that the socket accepts all of them at once: a message that it has not accepted in whole counts as
+/// unsent.
 constexpr int64_t kNotInParts = 50'000;
 
-/// Breaks the connection in the middle of what is sent next, and keeps it broken.
+/// Breaks the connection in the middle of the message that `send` sends, and keeps it broken.
 void break_in_the_middle(ThroughProxy& net, const std::function<void()>& send) {
   const int before = net.proxy->cuts();
   net.proxy->refuse(true);
@@ -344,7 +346,7 @@ void break_in_the_middle(ThroughProxy& net, const std::function<void()>& send) {
   tendril::test::wait_until("the proxy cuts", [&] { return net.proxy->cuts() != before; });
 }
 
-BOOST_AUTO_TEST_CASE(a_result_that_has_changed_since_is_an_error_and_not_numbers_of_two_steps) {
+BOOST_AUTO_TEST_CASE(result_changed_before_resending_is_an_error) {
   kept = counted(kNotInParts);
   ThroughProxy net;
   Future<Message> pending;
@@ -359,7 +361,7 @@ BOOST_AUTO_TEST_CASE(a_result_that_has_changed_since_is_an_error_and_not_numbers
   kept = {};
 }
 
-BOOST_AUTO_TEST_CASE(a_request_whose_tensor_has_changed_since_fails_and_has_not_run) {
+BOOST_AUTO_TEST_CASE(request_changed_before_resending_never_runs) {
   ThroughProxy net;
   Message message = numbered(8, kNotInParts);
   const tendril::Tensor argument = message.tensors[0];
@@ -375,7 +377,7 @@ BOOST_AUTO_TEST_CASE(a_request_whose_tensor_has_changed_since_fails_and_has_not_
   BOOST_TEST(net.a->metrics().requests_sent == net.b->metrics().requests_received);
 }
 
-BOOST_AUTO_TEST_CASE(without_a_grace_period_it_ends_with_its_connection) {
+BOOST_AUTO_TEST_CASE(without_grace_session_ends_with_connection) {
   ThroughProxy net(0ms);
   net.proxy->hold(true);
   const Future<Message> pending = call(*net.a, 1, request(3), {.timeout = 0us});

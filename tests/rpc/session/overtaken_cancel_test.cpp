@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(cancelled_call_does_not_wait_for_room) {
   Agent agent(options, functions());
   RawClient stopped(agent.listen(), raw_hello("stopped", 1, 2));
   BOOST_REQUIRE(agent.wait_connected(1, Clock::now() + 30s));
-  for (int i = 0; i < 8; ++i)  // until nothing goes out any more
+  for (int i = 0; i < 8; ++i)  // until nothing more can be sent
     BOOST_CHECK_THROW(call(agent, 1, request(1, std::string(1 << 20, 'x')), {.timeout = 50ms}).wait(), TimeoutError);
   std::mutex mutex;
   std::optional<std::stop_source> next;
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(cancelled_call_does_not_wait_for_room) {
   BOOST_TEST((done.get_future().wait_for(60s) == std::future_status::ready));
   BOOST_TEST(rounds == kRounds);
   over = true;
-  ::shutdown(stopped.socket(), SHUT_RDWR);  // frees one that waits for ever
+  ::shutdown(stopped.socket(), SHUT_RDWR);  // ends a call that would wait for ever
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(messages_about_many_references_are_split) {
   std::vector<RRef<int>> references;
   references.reserve(500);
   for (int i = 0; i < 500; ++i) references.push_back(make_rref<int>(cluster[0], i));
-  // The last one tells the owner of its 500 new users at once.
+  // The last worker notifies the owner of 500 new users at once.
   BOOST_TEST(rpc_sync<&pass_on>(cluster[0], 1, references) == 500);
   references.clear();  // the cluster's end checks that all have settled
 }

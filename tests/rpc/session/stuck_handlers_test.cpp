@@ -15,7 +15,7 @@ namespace stuck_handlers {
 using namespace rpc_test;
 using tendril::test::text_of_error;
 
-/// What the handlers of one test wait for, and what has become of them.
+/// The events that the handlers of one test wait for, and the handlers' progress.
 struct Scene {
   std::latch begun{1}, end{1};
   Promise<void> promise;
@@ -32,7 +32,7 @@ struct ThreadEnd {
   std::shared_ptr<Scene> of;
 };
 
-/// As many handlers do: it looks at nothing but its own work. Then it goes on as if nothing had been.
+/// Ignores the shutdown, as many handlers do, and afterwards continues as if nothing had happened.
 int stuck(int number) {
   const std::shared_ptr<Scene> mine = scene;
   thread_local const ThreadEnd thread_end(mine);
@@ -79,7 +79,7 @@ int hold_the_mutex() {
   mine->end.wait();
   return ++mine->returned;
 }
-/// Its destructor waits for what a handler holds.
+/// The destructor waits for a mutex that a handler holds.
 struct LocksAtItsEnd {
   ~LocksAtItsEnd() {
     const std::lock_guard lock(of->mutex);
@@ -110,7 +110,7 @@ struct Fixture {
   ~Fixture() { scene.reset(); }
 };
 
-/// The text of the shutdown of "w1" that has so much time.
+/// Returns the error text of a shutdown with this timeout.
 std::string shut_down(Agent& agent, std::chrono::milliseconds timeout) {
   return message_of<tendril::rpc::TimeoutError>([&] { agent.shutdown(Clock::now() + timeout); });
 }
@@ -125,14 +125,14 @@ BOOST_AUTO_TEST_CASE(shutdown_leaves_a_stuck_handler_its_objects) {
     Cluster cluster(2, {.num_worker_threads = 1});
     (void)rpc_async<&stuck>(cluster[0], 1, {.timeout = 0us}, 5);
     mine->begun.wait();
-    for (int i = 0; i < 3; ++i) (void)rpc_async<&touch>(cluster[0], 1);  // they wait for its slot
+    for (int i = 0; i < 3; ++i) (void)rpc_async<&touch>(cluster[0], 1);  // these wait for the handler's slot
     BOOST_REQUIRE(Cluster::eventually([&] { return cluster[1].metrics().queued_jobs == 3; }));
     const std::string error = shut_down(cluster[1], 100ms);
     BOOST_TEST(contains(error,
                         "worker 'w1' has been shut down, but not all of its functions have returned: "
                         "'stuck_handlers::stuck' for worker 'w0' (rank 0) for "),
                error);
-    cluster[1].shutdown();  // nothing is left to do
+    cluster[1].shutdown();  // returns at once
   }
   BOOST_TEST(mine->returned == 0);
   mine->end.count_down();
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(shutdown_leaves_blocked_destructors) {
     std::jthread ending([&] { told.set_value(shut_down(cluster[1], 100ms)); });
     BOOST_TEST((error.wait_for(60s) == std::future_status::ready));
     BOOST_TEST(mine->touched == 0);
-    mine->end.count_down();  // else it would never end, where it fails
+    mine->end.count_down();  // otherwise a failing test would never end
     const std::string text = error.get();
     BOOST_TEST(contains(text, "'stuck_handlers::hold_the_mutex' for worker 'w0' (rank 0) for "), text);
     BOOST_TEST(contains(text, "; destructors of objects that it owned"), text);

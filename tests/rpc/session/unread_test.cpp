@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(small_requests_pass_large_ones) {
   std::vector<Future<Message>> small;
   for (int i = 0; i < 100; ++i) {
     small.push_back(call(agent, 2, request(1, "y"), {.timeout = 20s}));
-    BOOST_REQUIRE(!small.back().done());  // else it has waited for room until its deadline
+    BOOST_REQUIRE(!small.back().done());  // otherwise it has waited for room until its deadline
   }
   for (uint64_t id = 2; id <= 101; ++id) BOOST_TEST(stopped.receive().value().call_id == id);
   const Message last = stopped.receive().value();
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(replies_are_read_while_requests_wait) {
     }
   });
   BOOST_TEST(eventually([&] { return pair.b->metrics().unanswered_calls >= 3; }));
-  // The other way, over the same connection.
+  // In the other direction, over the same connection.
   for (int i = 0; i < 10; ++i)
     BOOST_TEST(text(call(*pair.b, 0, request(1, "hello"), {.timeout = 60s}).wait()) == "hello");
   BOOST_TEST(pair.b->metrics().unanswered_calls <= 4);

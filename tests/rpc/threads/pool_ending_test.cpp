@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(blocked_callback_releases_io_when_it_returns) {
     const Future<int> hangs = rpc_async<&nothing>(cluster[1], 0, {.timeout = 0us});
     BOOST_REQUIRE(Cluster::eventually([&] { return hang->hangs(); }));
     const std::string error = message_of<TimeoutError>([&] { cluster[1].shutdown(Clock::now() + 100ms); });
-    BOOST_TEST(contains(error, "a continuation that keeps a thread from its I/O"), error);
+    BOOST_TEST(contains(error, "a continuation that blocks an I/O thread"), error);
     hang->let_go();
     BOOST_TEST(Cluster::eventually([&] { return !cluster[0].is_connected(1); }));  // the socket is closed
   }
