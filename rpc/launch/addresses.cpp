@@ -47,10 +47,10 @@ bool MeetingPoint::is_this_host_only() const {
 
 void check_meeting_point(const MeetingPoint& point) {
   TENDRIL_CHECK_AS(UsageError, !point.address.is_unspecified(), "master_addr (MASTER_ADDR) '", point.name,
-                   "' is no address that others can dial: expected rank 0's");
+                   "' is not an address that other workers can dial, expected rank 0's address");
   TENDRIL_CHECK_AS(
       UsageError, point.address.is_loopback() || point.proof_given, "master_addr (MASTER_ADDR) '", point.name,
-      "' is an address that other hosts can reach, and they are refused without a shared key. ", kHowToMakeAKey);
+      "' is an address that other hosts can reach, which requires a shared key or certificates. ", kHowToMakeAKey);
 }
 
 IpAddress rendezvous_address(const MeetingPoint& point) {
@@ -111,8 +111,10 @@ IpAddress interface_address(const std::string& name) {
   }
   std::string list;
   for (const std::string& one : names) list += (list.empty() ? "" : ", ") + one;
-  TENDRIL_CHECK_AS(UsageError, v4 || v6, "the network interface '", name,
-                   "' (interface, TENDRIL_SOCKET_IFNAME) is not there, not up or has no address; there are: ", list);
+  TENDRIL_CHECK_AS(
+      UsageError, v4 || v6, "the network interface '", name,
+      "' (interface, TENDRIL_SOCKET_IFNAME) does not exist, is down or has no address; interfaces of this host: ",
+      list);
   return v4 ? *v4 : *v6;
 }
 

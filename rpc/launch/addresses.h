@@ -6,43 +6,46 @@
 
 #include "tendril/rpc/agent.h"
 
-/// Which addresses the workers of a group listen on and dial, when they may be on several hosts.
+/// The addresses that the workers of a group listen on and dial, if the group may span several hosts.
 namespace tendril::rpc::detail {
 
 using IpAddress = boost::asio::ip::address;
 
-/// Where a group meets, as far as it is known before anybody has connected.
+/// The address at which a group meets, as known before any connection has been made.
 struct MeetingPoint {
-  std::string name;          ///< as somebody wrote it: an address or a host's name
-  IpAddress address;         ///< what it means on this host
-  bool proof_given = false;  ///< without one, everything stays on loopback
+  std::string name;          ///< as configured: an IP address or a host name
+  IpAddress address;         ///< the address that `name` resolves to on this host
+  bool proof_given = false;  ///< a key or certificates; without them, the group stays on loopback
 
-  /// Nobody on another host can be meant.
+  /// Whether all workers must be on this host.
   bool is_this_host_only() const;
 };
 
-/// Throws UsageError, which says how to make a key, for an address that others can reach where no key was given.
+/// Throws UsageError if the address is unspecified, or if other hosts can reach it and neither a key nor certificates
+/// were given. The latter error explains how to make a key.
 void check_meeting_point(const MeetingPoint& point);
 
-/// Where rank 0's rendezvous listens: at the point's address, or on all interfaces where a name stands for loopback
-/// here
-/// (/etc/hosts often says so of a host's own name), or where the address is none of this host (a service's).
+/// Returns the address on which rank 0's rendezvous listens: the point's address, or all interfaces if a host name
+/// resolves to loopback here (/etc/hosts often does so for a host's own name) or if the address does not belong to this
+/// host (the address of a service).
 IpAddress rendezvous_address(const MeetingPoint& point);
 
-/// How rank 0's agent listens there.
+/// Returns the options with which rank 0's agent listens at that address.
 Agent::ListenOptions rank_0_listen_options(const MeetingPoint& point, uint16_t port);
 
-/// How an agent listens. `reached_by` is this host's end of the connection to rank 0. A worker that reached rank 0 over
-/// loopback is on rank 0's host: it listens on all interfaces there and says "loopback", which others understand
-/// (dialled_endpoint). `interface` (empty: none) wins: its address is used.
+/// Returns the options with which another worker's agent listens. `reached_by` is this host's end of the connection to
+/// rank 0. A worker that reached rank 0 over loopback is on rank 0's host: if the group may span several hosts, it
+/// listens on all interfaces and advertises loopback, which other workers interpret with `dialled_endpoint`. If
+/// `interface` is not empty, the agent listens on that interface's address instead.
 Agent::ListenOptions listen_options(const MeetingPoint& point, const IpAddress& reached_by,
                                     const std::string& interface);
 
-/// What to dial where a peer said `endpoint`: loopback, said by somebody else, means rank 0's host, which is at
-/// `master` as seen from here.
+/// Returns the endpoint at which to dial a peer that advertises `endpoint`. If a peer on another host advertises
+/// loopback, it is on rank 0's host, whose address as seen from here is `master`.
 Agent::Endpoint dialled_endpoint(Agent::Endpoint endpoint, const IpAddress& master);
 
-/// The first address of a network interface, of IPv4 if it has one. Throws UsageError that lists the interfaces.
+/// Returns the first address of a network interface that is up, an IPv4 address if there is one. Throws UsageError,
+/// which lists the interfaces.
 IpAddress interface_address(const std::string& name);
 
 }  // namespace tendril::rpc::detail

@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Where shutdown has no deadline: how long idle workers wait for requests that were sent and have not arrived.
+/// If shutdown has no deadline: how long idle workers wait for requests that were sent and have not arrived.
 constexpr auto kArrivalTime = 60s;
 
 std::string describe(const Agent& agent) {
@@ -31,16 +31,17 @@ std::string describe(const Agent& agent) {
   for (std::size_t i = 0; i < std::min<std::size_t>(calls.size(), 4); ++i)
     text += (i == 0 ? " (to '" : ", '") + calls[i].peer.name + "'" +
             (i + 1 == std::min<std::size_t>(calls.size(), 4) ? ")" : "");
-  if (metrics.tensors_out > 0) text += ", " + std::to_string(metrics.tensors_out) + " tensors not given back by others";
+  if (metrics.tensors_out > 0)
+    text += ", " + std::to_string(metrics.tensors_out) + " tensors not released by other workers";
   if (metrics.open_calls > metrics.pending_calls)
-    text += ", " + std::to_string(metrics.open_calls - metrics.pending_calls) + " calls whose outcome is being told";
+    text += ", " + std::to_string(metrics.open_calls - metrics.pending_calls) + " calls delivering their results";
   return text;
 }
 
 Traffic wait_until_idle(const Agent& agent, Gathering& group, Clock::time_point deadline) {
   auto pause = std::chrono::microseconds(50);
   for (;;) {
-    Traffic traffic = agent.traffic();  // first: a request that it counts as received is seen below until answered
+    Traffic traffic = agent.traffic();  // first: is_idle() sees each request counted here until it is answered
     if (agent.is_idle()) return traffic;
     group.check();  // a worker that dies ends the wait
     if (Clock::now() >= deadline) throw TimeoutError(describe(agent));
@@ -49,12 +50,12 @@ Traffic wait_until_idle(const Agent& agent, Gathering& group, Clock::time_point 
   }
 }
 
-/// The numbers of requests sent and received; then, whichever list is shorter, the connected ranks after a '+' or the
-/// others after a '-', as ranks and ranges such as 3-17. Every worker receives the text of every worker, so it must be
-/// short.
+/// Writes the numbers of requests sent and received, then the connected ranks after a '+' or the others after a '-',
+/// whichever list is shorter, as ranks and ranges such as 3-17. Every worker receives the text of every worker, so it
+/// must be short.
 std::string write(const Traffic& traffic, WorkerId world_size) {
   std::ostringstream text;
-  text.imbue(std::locale::classic());  // whatever the program's locale puts between digits
+  text.imbue(std::locale::classic());  // no separators between digits, whatever the program's locale
   text << traffic.requests_sent << ' ' << traffic.requests_received;
   const std::vector<WorkerId>& apart = traffic.not_connected;
   const bool few_apart = apart.size() <= static_cast<std::size_t>(world_size) / 2;
@@ -70,7 +71,7 @@ std::string write(const Traffic& traffic, WorkerId world_size) {
   return text.str();
 }
 
-/// The text of one worker, parsed.
+/// The parsed text of one worker.
 struct Said {
   uint64_t sent = 0, received = 0;
   std::vector<bool> connected;  // by rank
@@ -94,7 +95,7 @@ Said parse(const std::string& text, std::size_t world_size) {
   return said;
 }
 
-/// What all workers said in one round, by rank.
+/// The counts of all workers in one round, by rank.
 class Round {
  public:
   explicit Round(const std::vector<std::string>& texts) {
@@ -106,10 +107,11 @@ class Round {
     }
   }
 
-  /// Nothing is on its way: the counts of an ended connection have gone at both its ends, and the others agree.
+  /// Whether nothing is in transit: as many requests were received as sent, and no connection has ended at one end
+  /// only.
   bool settled() const { return sent_ == received_ && !one_sided(); }
 
-  /// The workers that have lost `self`, although `self` still has a session with them.
+  /// The workers that have lost their session with `self`, although `self` still has a session with them.
   std::vector<WorkerId> lost_by(WorkerId self) const {
     std::vector<WorkerId> ranks;
     const auto to = static_cast<std::size_t>(self);
@@ -148,7 +150,7 @@ class Round {
   }
 
   std::vector<Said> workers_;
-  std::vector<bool> missing_;  // whose loss is accepted
+  std::vector<bool> missing_;  // workers whose loss is accepted
   uint64_t sent_ = 0, received_ = 0;
 };
 
@@ -162,7 +164,7 @@ void drain(const Agent& agent, Gathering& group, Clock::time_point deadline) {
   for (;;) {
     const Traffic mine = wait_until_idle(agent, group, deadline);
     milliseconds left = 0ms;
-    // Later than the deadline: a worker that is busy then says itself with what.
+    // One second past the deadline, so that a worker that is busy then reports the reason itself.
     if (deadline != Clock::time_point::max())
       left = std::max(0ms, std::chrono::ceil<milliseconds>(deadline - Clock::now())) + 1s;
     auto all = group.gather(phases::kCallsFinished, write(mine, world_size), left);
@@ -175,11 +177,10 @@ void drain(const Agent& agent, Gathering& group, Clock::time_point deadline) {
       pause = std::chrono::microseconds(50);
       previous = std::move(all);
     }
-    // What has settled in one round is confirmed in the next, also past the deadline; work that goes on would be
-    // noticed.
+    // The next round confirms a settled one, even past the deadline: work that continues would change the numbers.
     if (now >= until && !round.settled())
       throw TimeoutError("all workers are idle, but " + round.describe(group.names()));
-    if (now >= until + 1s) throw TimeoutError("calls go on past the deadline: " + round.describe(group.names()));
+    if (now >= until + 1s) throw TimeoutError("calls continue past the deadline: " + round.describe(group.names()));
     if (round.settled()) continue;
     for (const WorkerId peer : round.lost_by(agent.self().id)) agent.impl().check_connection(peer);
     sleep_for(pause);

@@ -24,10 +24,10 @@ namespace {
 constexpr auto kAttemptTime = 5s;
 constexpr const char* kIsItRunning = "; is rank 0 running?";
 
-/// Why an attempt was in vain; another may not be.
+/// Why an attempt failed, if another one may succeed.
 struct TryAgain {
   std::string why;
-  bool late = false;  ///< its time was up
+  bool late = false;  ///< it timed out
 };
 
 /// Interprets `theirs`, rank 0's answer to the enquiry `mine`.
@@ -112,7 +112,7 @@ Found ask(const tcp::endpoint& address, const Enquirer& enquirer, const std::sha
 Found find_group(const tcp::endpoint& address, const Enquirer& enquirer, Clock::time_point deadline,
                  std::chrono::milliseconds timeout) {
   const std::string where = address.address().to_string() + ":" + std::to_string(address.port());
-  const auto security = tls_context(enquirer.tls, enquirer.key);  // first: a missing key is known at once
+  const auto security = tls_context(enquirer.tls, enquirer.key);  // first, so that a missing key is reported at once
   auto pause = 1ms;
   const auto start = Clock::now();
   auto next_note = kFirstNote;
@@ -122,7 +122,7 @@ Found find_group(const tcp::endpoint& address, const Enquirer& enquirer, Clock::
     try {
       return ask(address, enquirer, security, std::min(deadline, full_time));
     } catch (const TryAgain& e) {
-      // The deadline may have cut the last attempt to a few milliseconds: then what an earlier one was told says more.
+      // The deadline may have cut the last attempt short. The reason of an earlier attempt is then more useful.
       if (!e.late || full_time <= deadline || problem.empty()) problem = e.why;
     } catch (const MessageError& e) {
       problem = e.what();
@@ -146,7 +146,7 @@ void tell_that_it_cannot_join(const tcp::endpoint& address, const Enquirer& enqu
   constexpr std::size_t kLongest = 1024;
   try {
     ask(address, enquirer, tls_context(enquirer.tls, enquirer.key), Clock::now() + kTime, why.substr(0, kLongest));
-  } catch (...) {  // its answer is a refusal; and without one it is missing at the deadline
+  } catch (...) {  // rank 0 answers with a refusal; without an answer, its error lists this rank as missing
   }
 }
 

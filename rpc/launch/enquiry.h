@@ -10,19 +10,19 @@
 
 namespace tendril::rpc::detail {
 
-/// Who asks where its group meets.
+/// A worker that asks where its group meets.
 struct Enquirer {
   WorkerInfo self;
   int world_size = 0;
-  SharedKey key;            ///< the same as rank 0's; empty: this user's
+  SharedKey key;            ///< the same as rank 0's; empty: this user's key
   TlsCredentials tls = {};  ///< in place of the key
 };
 
-/// What rank 0's agent has answered.
+/// The answer of rank 0's agent.
 struct Found {
   std::string group;  ///< the id that all workers share
   WorkerInfo rank_0;
-  Agent::Endpoint endpoint;                                ///< where rank 0 accepts sessions, as it says itself
+  Agent::Endpoint endpoint;                                ///< where rank 0 accepts sessions, as it advertises
   boost::asio::ip::address local_address, rank_0_address;  ///< the two ends of the connection
 };
 
@@ -33,8 +33,8 @@ struct Found {
 Found find_group(const boost::asio::ip::tcp::endpoint& address, const Enquirer& enquirer, Clock::time_point deadline,
                  std::chrono::milliseconds timeout);
 
-/// Tells rank 0 that this worker, which has found its group, cannot go on: it ends the group for all. Does not throw;
-/// tries for 2 s.
+/// Tells rank 0 that this worker, which has found its group, cannot join. This ends the group for all workers. Does not
+/// throw; tries for 2 s.
 void tell_that_it_cannot_join(const boost::asio::ip::tcp::endpoint& address, const Enquirer& enquirer,
                               const std::string& why) noexcept;
 

@@ -9,8 +9,8 @@
 
 namespace tendril::rpc::detail {
 
-/// Runs `f`; its errors keep their type and say what was being done: `prefix`, then their text. The
-/// system's become RpcErrors.
+/// Runs `f` and adds `prefix`, which describes the operation, to the text of its errors. TimeoutError, PeerLostError,
+/// UsageError and RRefError keep their types; other RpcErrors, and errors of the system, become plain RpcErrors.
 template <class F>
 decltype(auto) with_prefix(const std::string& prefix, F&& f) {
   try {

@@ -9,7 +9,7 @@
 namespace tendril::rpc {
 
 namespace {
-constexpr std::size_t kMaxOpenOfOne = 64;  // gatherings that one worker may be in at a time
+constexpr std::size_t kMaxOpenOfOne = 64;  // limit on the gatherings that one worker is in at a time
 }
 
 void Gatherings::contribute(WorkerId from, const RendezvousMessage& message, Clock::time_point now) {
@@ -26,11 +26,11 @@ void Gatherings::contribute(WorkerId from, const RendezvousMessage& message, Clo
     gathering.phase = message.text;
     gathering.attendance = message.attendance;
   } else if (gathering.phase != message.text || gathering.attendance != message.attendance) {
-    const Failure failure{GroupFailure::usage, roster_.describe(from) + " is at '" + message.text + "' while " +
-                                                   roster_.describe(gathering.contributions.begin()->first) +
-                                                   " is at '" + gathering.phase + "'" +
-                                                   (gathering.phase == message.text ? " in another way" : "") +
-                                                   ": all workers must do the same in the same order"};
+    const Failure failure{GroupFailure::usage,
+                          roster_.describe(from) + " is at '" + message.text + "' while " +
+                              roster_.describe(gathering.contributions.begin()->first) + " is at '" + gathering.phase +
+                              "'" + (gathering.phase == message.text ? " with different arguments" : "") +
+                              ": all workers must do the same in the same order"};
     refuse(from, message.question, failure);
     gathering.contributions.erase(from);
     fail(found, failure);
@@ -61,22 +61,22 @@ Gatherings::Open::iterator Gatherings::settle(Open::iterator one) {
   return fail(one, {GroupFailure::lost, roster_.why_not(gone->rank, gathering.phase)});
 }
 
-/// What is wrong with a contribution by itself.
+/// Checks a contribution by itself. Returns the problem, or an empty string.
 std::string Gatherings::problem(WorkerId from, const RendezvousMessage& message) const {
   const Ranks& ranks = message.ranks;
   if (message.parts.size() != 1 || message.parts[0].size() > kMaxContributionBytes ||
       message.attendance > Attendance::alive)
-    return " is out of step with its group";
+    return " sent a malformed contribution";
   if (std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>()) != ranks.end() ||
       (!ranks.empty() && (ranks.front() < 0 || ranks.back() >= roster_.world_size())) || !takes_part(ranks, from))
-    return " asks for a gathering of workers that are none, or without itself";
+    return " asked for a gathering with invalid ranks or without itself";
   const auto mine = std::count_if(open_.begin(), open_.end(),
                                   [&](const auto& one) { return one.second.contributions.contains(from); });
   if (static_cast<std::size_t>(mine) >= kMaxOpenOfOne) return " is in too many gatherings at once";
   return {};
 }
 
-/// Why the gathering cannot come about, if one of its workers is not what the contributor takes it for.
+/// Returns why the gathering cannot succeed, if one of its workers is not in the state that the contributor assumes.
 std::optional<std::string> Gatherings::missing(const Ranks& ranks, const RendezvousMessage& message) const {
   if (message.attendance == Attendance::alive || (ranks.empty() && message.text == phases::kShutdown))
     return std::nullopt;
@@ -101,7 +101,7 @@ bool Gatherings::complete(const Ranks& ranks, const Gathering& gathering) const 
   return gathering.contributions.size() == wanted;
 }
 
-/// Rank 0 itself comes last: it may leave as soon as it has heard.
+/// Answers rank 0 last, because it may leave as soon as it has its answer.
 void Gatherings::give_to_all(const Ranks& ranks, const Gathering& gathering) {
   RendezvousMessage gathered{.kind = RendezvousKind::gathered};
   const bool empty = std::all_of(gathering.contributions.begin(), gathering.contributions.end(),
@@ -149,7 +149,7 @@ void Gatherings::on_timer(Clock::time_point now) {
     const auto first =
         std::min_element(gathering.contributions.begin(), gathering.contributions.end(),
                          [](const auto& a, const auto& b) { return a.second.deadline < b.second.deadline; });
-    if (first->second.deadline > now) {  // who was less patient has gone
+    if (first->second.deadline > now) {  // the worker with the earlier deadline is gone
       gathering.deadline = first->second.deadline;
       ++one;
       continue;

@@ -13,12 +13,15 @@
 
 namespace tendril::rpc {
 
-/// Rank 0's side of gatherings: every worker of a set contributes some bytes, and when all have, each of them receives
-/// all contributions. A gathering belongs to the incarnations that its workers had when it began
-/// (docs/decisions/0015-members-come-and-go.md): it fails as soon as one of them changes, at whoever waits in it. There
-/// is one at a time of each set; any number of sets.
-/// The first phase of a shutdown belongs to no incarnations: workers serve others while they wait in it, and one that
-/// dies may be started anew and come back to it. It fails once nobody is left who is not in it, and somebody is gone.
+/// Rank 0's side of gatherings. Every worker of a set contributes some bytes; when all have done so, each of them
+/// receives all contributions. A gathering belongs to the incarnations that its workers had when it began
+/// (docs/decisions/0015-members-come-and-go.md): as soon as one of them changes, it fails for all workers that wait in
+/// it. Each set has at most one gathering at a time, and a worker may be in up to 64 gatherings.
+///
+/// The first phase of a shutdown does not belong to incarnations: workers keep serving calls while they wait in it, and
+/// a worker that dies may be restarted and return to it. It fails once all live workers are in it and another one is
+/// gone.
+///
 /// Not thread-safe.
 class Gatherings {
  public:
@@ -33,20 +36,21 @@ class Gatherings {
 
   explicit Gatherings(const Roster& roster) : roster_(roster) {}
 
-  /// `message` is a contribution of a worker that is alive. What it says wrong is answered.
+  /// `message` is a contribution of a live worker. An invalid contribution is answered with an error.
   void contribute(WorkerId from, const RendezvousMessage& message, Clock::time_point now);
-  /// The roster has changed. True: it fails what somebody waits for.
+  /// Updates the gatherings after a change of the roster. Returns whether this ended a
+  /// gathering in which workers waited.
   bool member_changed(WorkerId rank);
   void on_timer(Clock::time_point now);
-  void end() { open_.clear(), answers_.clear(); }  ///< without an answer: the group has failed
+  void end() { open_.clear(), answers_.clear(); }  ///< sends no answers, because the group has failed
 
-  Clock::time_point deadline() const;         ///< when `on_timer` has something to do
-  bool met() const noexcept { return met_; }  ///< a gathering of all has come about
-  /// A shutdown has got beyond its first phase, or failed where rank 0 took part.
+  Clock::time_point deadline() const;         ///< when to call `on_timer`
+  bool met() const noexcept { return met_; }  ///< a gathering of all workers has succeeded
+  /// A shutdown has completed its first phase, or has failed while rank 0 took part.
   bool shutting_down() const noexcept { return shutting_down_; }
-  bool over() const noexcept { return over_; }  ///< so has the last phase of shutdown
+  bool over() const noexcept { return over_; }  ///< the last phase of a shutdown has succeeded
   std::vector<Answer> take_answers();
-  std::optional<Failure> take_failure();  ///< the last one of any gathering
+  std::optional<Failure> take_failure();  ///< the latest failure of any gathering
 
  private:
   struct Contribution {
@@ -59,10 +63,10 @@ class Gatherings {
     std::string phase = {};
     Attendance attendance = Attendance::named;
     std::map<WorkerId, Contribution> contributions = {};
-    Clock::time_point deadline = Clock::time_point::max();  // no later than any of theirs
+    Clock::time_point deadline = Clock::time_point::max();  // not after any deadline in `contributions`
   };
   using Ranks = std::vector<WorkerId>;      // ascending; empty: all
-  using Open = std::map<Ranks, Gathering>;  // by who is to take part
+  using Open = std::map<Ranks, Gathering>;  // by the ranks that take part
 
   std::string problem(WorkerId from, const RendezvousMessage& message) const;
   std::optional<std::string> missing(const Ranks& ranks, const RendezvousMessage& message) const;

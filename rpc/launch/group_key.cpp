@@ -32,7 +32,7 @@ GivenProof given_proof(const InitOptions& options, uint16_t master_port) {
                      .private_key = variable("TENDRIL_TLS_PRIVATE_KEY_FILE"),
                      .authority = variable("TENDRIL_TLS_AUTHORITY_FILE")};
   TENDRIL_CHECK_AS(UsageError, key_file.empty() || tls.empty(),
-                   "TENDRIL_KEY_FILE and TENDRIL_TLS_*_FILE are both set: a group has a key or certificates");
+                   "TENDRIL_KEY_FILE and TENDRIL_TLS_*_FILE are both set, expected a key or certificates");
   if (!tls.empty()) {
     TENDRIL_CHECK_AS(UsageError, !tls.certificate.empty() && !tls.private_key.empty() && !tls.authority.empty(),
                      "TLS needs all of TENDRIL_TLS_CERTIFICATE_FILE, TENDRIL_TLS_PRIVATE_KEY_FILE and "

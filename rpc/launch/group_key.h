@@ -8,7 +8,8 @@
 
 namespace tendril::rpc::detail {
 
-/// What this group's workers prove to each other over TCP: one of the two, or neither where nobody gave any.
+/// The credentials with which the workers of a group authenticate each other over TCP: a key, certificates, or neither
+/// if none were given.
 struct GivenProof {
   SharedKey key = {};
   TlsCredentials tls = {};
@@ -16,9 +17,9 @@ struct GivenProof {
   explicit operator bool() const noexcept { return key || tls; }
 };
 
-/// In this order: what the options give (a key, a key's file or certificates), the certificates that TENDRIL_TLS_*_FILE
-/// name, the key of spawn() for the group whose port it chose, the file that TENDRIL_KEY_FILE names. Throws UsageError,
-/// also for a key and certificates from the same source.
+/// Selects the credentials. In order of precedence: those in the options (a key, a key file or certificates); the
+/// certificates that TENDRIL_TLS_*_FILE name; the key that spawn() made, for the group whose port it chose; the key in
+/// the file that TENDRIL_KEY_FILE names. Throws UsageError, also for a key and certificates from the same source.
 GivenProof given_proof(const InitOptions& options, uint16_t master_port);
 
 }  // namespace tendril::rpc::detail

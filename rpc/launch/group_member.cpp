@@ -17,7 +17,7 @@ struct Extensions {
 };
 
 Extensions& extensions() {
-  static auto* instance = new Extensions();  // filled before main, in whatever order
+  static auto* instance = new Extensions();  // filled before main, in no particular order
   return *instance;
 }
 

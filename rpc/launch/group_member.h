@@ -20,28 +20,28 @@
 
 namespace tendril::rpc::detail {
 
-/// What a phase of joining or leaving has at least, however late it begins: its work takes some messages, and handlers
-/// some time to notice that they are to end.
+/// The minimum time for a phase of joining or leaving, however late the phase begins. Its messages, and handlers that
+/// must notice that they are to end, need this time.
 inline constexpr std::chrono::milliseconds kLeastPhase{1000};
 
-/// What makes up one worker of a group. Made by `start_agent` and `join` (joining.h) step by step, ended by leaving.h;
-/// empty until then, and for good where that step failed.
+/// The parts of one worker of a group. `start_agent` and `join` (joining.h) create them step by step, and leaving.h
+/// ends them. A part is empty until its step has succeeded.
 struct GroupMember {
   std::shared_ptr<Agent> agent;
   std::shared_ptr<RRefContext> references;
-  std::vector<WorkerInfo> workers;  ///< all of the group, by rank
+  std::vector<WorkerInfo> workers;  ///< all workers of the group, by rank
   std::optional<MetricsServer> metrics;
   std::optional<StatusSignal> status_signal;
   GroupTrace trace;
-  std::shared_ptr<RendezvousService> service;  ///< rank 0's
+  std::shared_ptr<RendezvousService> service;  ///< only at rank 0
   std::shared_ptr<Membership> membership;
 
   /// "rpc: worker 'ps' TEXT"
   void note(LogLevel level, const std::string& text) const noexcept;
 };
 
-/// Makes the agent and what belongs to it, by the options and the environment; then whatever extends agents
-/// (extend_agents, InitOptions::prepare). Nobody can call it yet.
+/// Creates the agent and its parts according to the options and the environment, then runs the functions that extend
+/// agents (extend_agents, InitOptions::prepare). Other workers cannot call the agent yet.
 void start_agent(GroupMember& member, const GroupSettings& settings, const InitOptions& options,
                  const GivenProof& given, const std::string& group);
 

@@ -10,7 +10,7 @@ GroupSettings merge(const std::string& name, const InitOptions& options, const L
   GroupSettings settings;
   settings.self.name = name;
 
-  // -1 stands for "not given"; any other wrong value is an error.
+  // -1 means "not given"; any other invalid value is an error.
   std::optional<int> rank = options.rank, world_size = options.world_size, port = options.master_port;
   if (options.rank == -1) rank = launched.rank;
   if (options.world_size == -1) world_size = launched.world_size;
@@ -28,7 +28,8 @@ GroupSettings merge(const std::string& name, const InitOptions& options, const L
 
   std::string address = options.master_addr.empty() ? launched.master_addr : options.master_addr;
   if (address.empty()) {
-    // By hand, all are on this host. A launcher that says neither this nor where rank 0 is may have used several.
+    // Workers that were started by hand are assumed to share this host. A launcher that provides neither this address
+    // nor rank 0's host may have used several hosts.
     TENDRIL_CHECK_AS(
         UsageError, launched.advice.empty() || *world_size == 1,
         "the host of rank 0 is given neither in the options (master_addr) nor by MASTER_ADDR: ", launched.advice);
@@ -37,7 +38,7 @@ GroupSettings merge(const std::string& name, const InitOptions& options, const L
   settings.master_addr = address == "localhost" ? kLoopback : address;
 
   if (options.master_port == -1) port = launched.master_port;
-  if (!port) port = settings.world_size == 1 ? 0 : kDefaultPort;  // alone, nobody has to find it: any free one
+  if (!port) port = settings.world_size == 1 ? 0 : kDefaultPort;  // no other worker connects: any free port
   TENDRIL_CHECK_AS(UsageError, *port >= (settings.world_size == 1 ? 0 : 1) && *port <= 65535,
                    "master_port (MASTER_PORT) must be 1 to 65535, got ", *port);
   settings.master_port = static_cast<uint16_t>(*port);

@@ -8,23 +8,26 @@
 
 namespace tendril::rpc::detail {
 
-/// Where and as whom a worker joins.
+/// The identity with which a worker joins a group, and the address at which the group meets.
 struct GroupSettings {
   WorkerInfo self;
   int world_size = 0;
-  std::string master_addr;  ///< an IP address, or a name that has yet to be resolved
+  std::string master_addr;  ///< an IP address, or a host name that has not been resolved yet
   uint16_t master_port = 0;
 };
 
-/// The options win over what the launcher says. Throws UsageError naming what is missing, malformed or refused, and who
-/// was taken for the launcher.
+/// Merges the options with the launcher's settings; the options take precedence. Throws UsageError, which names the
+/// setting that is missing or invalid, and the launcher that was detected.
 GroupSettings group_settings(const std::string& name, const InitOptions& options, const Launched& launched);
 
-/// What the options say, or, where they leave it open, the environment (null: nothing). Throws UsageError.
+/// Returns `option` or, if it is `automatic`, the transport that the environment variable's value names (null or empty:
+/// unset). Throws UsageError for an unknown name.
 Transport given_transport(Transport option, const char* variable);
-/// Likewise, whether tensors may go as handles of device memory: "1" or "0". Throws UsageError.
+/// Whether tensors may be sent as handles of device memory: true if the option is set or the variable is "1". Throws
+/// UsageError unless the variable is unset, "0" or "1".
 bool given_cuda_ipc(bool option, const char* variable);
-/// Likewise, whether messages over TCP are encrypted.
+/// Whether messages over TCP are encrypted: false if the option is false or the variable is "0". Throws like
+/// `given_cuda_ipc`.
 bool given_encrypt(bool option, const char* variable);
 
 }  // namespace tendril::rpc::detail

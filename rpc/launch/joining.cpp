@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// 128 random bits: tells this group from all others, so that a worker of another one is recognised.
+/// Returns 128 random bits, which identify this group, so that a worker of another group is recognized.
 std::string new_group_id() {
   std::string id;
   for (const uint64_t half : {random_bits(), random_bits()})
@@ -57,7 +57,7 @@ class Joining {
       find_rendezvous();
     }
     try {
-      // Of those that started together rank 0 loses patience first, and says so in round numbers.
+      // Among workers that started together, rank 0 times out first, so that the error gives the full timeout.
       meet(settings_.self.id == 0 ? options_.init_timeout : left_until(deadline_) + kLeastPhase);
       member_.trace.measure(*member_.agent, deadline_);
     } catch (...) {
@@ -69,7 +69,7 @@ class Joining {
   }
 
  private:
-  /// Rank 0's agent listens where all others look for it.
+  /// Starts rank 0's agent, which listens where the other ranks look for it.
   void open_rendezvous() {
     start_agent(member_, settings_, options_, given_, new_group_id());
     Agent::Impl& agent = member_.agent->impl();
@@ -81,15 +81,15 @@ class Joining {
     try {
       const Agent::Endpoint mine = member_.agent->listen(rank_0_listen());
       TENDRIL_CHECK_AS(UsageError, options_.transport != Transport::unix_socket || !mine.unix_path.empty(),
-                       "no Unix-domain socket can be made, and no other is to be used");
+                       "cannot create a Unix-domain socket, and the transport is unix_socket");
       member_.note(LogLevel::debug, "listens at " + mine.to_string() + " and waits for the others to join");
     } catch (const UsageError& e) {
       throw UsageError(std::string("rank 0: ") + e.what() + "; choose another master_port (MASTER_PORT)");
     }
   }
 
-  /// Rank 0 cannot open the rendezvous: the others would look for it until their deadlines. Tries to listen for 2 s
-  /// with an agent that does nothing else.
+  /// Tells the other ranks that rank 0 cannot open the rendezvous; otherwise they would look for it until their
+  /// deadlines. Listens for at most 2 s, if it can, with an agent that does nothing else.
   void tell_others(const std::string& why) noexcept try {
     if (member_.agent) member_.agent->shutdown(Clock::now() + kLeastPhase);
     AgentOptions bare;
@@ -105,7 +105,7 @@ class Joining {
     agent.listen(rank_0_listen());
     service->membership()->fail(why);
     service->wait_until_told();
-  } catch (const std::exception&) {  // the port is taken, say: then somebody else answers there
+  } catch (const std::exception&) {  // for example, because another process uses the port and answers there
   }
 
   Agent::ListenOptions rank_0_listen() const {
@@ -116,7 +116,7 @@ class Joining {
     return listen;
   }
 
-  /// The other ranks find rank 0's agent, and begin a session with it.
+  /// Finds rank 0's agent and begins a session with it.
   void find_rendezvous() {
     const Enquirer enquirer{
         .self = settings_.self, .world_size = settings_.world_size, .key = given_.key, .tls = given_.tls};
@@ -152,8 +152,8 @@ class Joining {
     member_.agent->connect(found.rank_0, rank_0, deadline_);
   }
 
-  /// Waits for all workers. From here on each can call every other; connections are made when there is something to
-  /// send.
+  /// Waits for all workers. After that, each worker can call every other; connections are made when there is something
+  /// to send.
   void meet(milliseconds timeout) {
     Agent::Impl& agent = member_.agent->impl();
     const std::shared_ptr<Membership>& membership = member_.membership;

@@ -6,10 +6,10 @@
 
 namespace tendril::rpc::detail {
 
-/// Joins the group that meets at the settings' address: as its rank 0, which opens the rendezvous there, or as another,
-/// which finds it. Returns when every worker can call every other; fails at all of them with what Group's constructor
-/// throws. `advice`: what this launcher's user can do about a master that is not found. Of a failed attempt `member`
-/// keeps what had been made.
+/// Joins the group that meets at the settings' address. Rank 0 opens the rendezvous there, and the other ranks find it.
+/// Returns when every worker can call every other. If joining fails, it fails at every worker, with the errors that
+/// Group's constructor throws. `advice` tells the user of this launcher how to correct a master address that is not
+/// found. After a failure, `member` keeps the parts that were created.
 void join(GroupMember& member, const GroupSettings& settings, const InitOptions& options, const std::string& advice);
 
 }  // namespace tendril::rpc::detail

@@ -32,13 +32,13 @@ std::optional<Number> parse_number(std::string_view text) {
   return value;
 }
 
-/// Reads variables and notes which. An empty one counts as not set.
+/// Reads variables and records which ones. An empty variable counts as unset.
 class Variables {
  public:
   Variables(const Environment& environment, const std::function<std::optional<int>(int)>& maker_of)
       : environment_(environment), maker_of_(maker_of) {}
 
-  /// Who made the socket whose number a variable says.
+  /// Returns the process that created the socket whose descriptor is the variable's value.
   std::optional<int> maker_of(const char* name) {
     const auto descriptor = number(name);
     return descriptor ? maker_of_(*descriptor) : std::nullopt;
@@ -77,11 +77,11 @@ class Variables {
   std::string read_;
 };
 
-/// A launcher states the size itself; a WORLD_SIZE beside it must agree.
+/// Returns the size that the launcher states, or else WORLD_SIZE. If both are set, they must agree.
 std::optional<int> stated_size(Variables& variables, const char* name) {
   const auto size = variables.number(name), plain = variables.number("WORLD_SIZE");
   TENDRIL_CHECK_AS(UsageError, !size || !plain || size == plain, name, "=", *size, " and WORLD_SIZE=", *plain,
-                   " contradict each other: unset WORLD_SIZE, or set RANK and MASTER_ADDR too to be asked first");
+                   " contradict each other: unset WORLD_SIZE, or set RANK and MASTER_ADDR too, which take precedence");
   return size ? size : plain;
 }
 
@@ -100,16 +100,16 @@ void read_plain(Variables& variables, Launched& launched) {
 
 void read_torchrun(Variables& variables, Launched& launched) {
   read_plain(variables, launched);
-  // MASTER_ADDR is torchrun's word, not the user's: the host's name, even where all processes are on one host.
+  // torchrun sets MASTER_ADDR itself, to the host's name, even if all processes are on one host.
   launched.master_addr = launched.all_local() ? kLoopback : variables.text("MASTER_ADDR").value_or("");
   launched.master_port = variables.number("TENDRIL_PORT");
   if (launched.master_port) return;
-  // Its agent listens on MASTER_PORT itself.
+  // torchrun's agent listens on MASTER_PORT itself.
   if (const auto agents = variables.number("MASTER_PORT"))
     launched.master_port = *agents < 65535 ? *agents + 1 : *agents - 1;
 }
 
-/// The host of "...;tcp://10.0.0.1,172.17.0.1:41123;tcp6://..."; empty: there is none.
+/// Returns the host of "...;tcp://10.0.0.1,172.17.0.1:41123;tcp6://...", or an empty string.
 std::string host_of_uri(const std::string& uri) {
   if (const auto at = uri.find("tcp://"); at != std::string::npos)
     return uri.substr(at + 6, uri.find_first_of(",:;", at + 6) - (at + 6));
@@ -118,12 +118,12 @@ std::string host_of_uri(const std::string& uri) {
   return uri.substr(at + 8, uri.find_first_of(",]", at + 8) - (at + 8));
 }
 
-/// mpirun's host in the name that it gives its job, "prterun-<host>-<pid>@1"; empty: there is none.
+/// Returns mpirun's host from the name that mpirun gives its job, "prterun-<host>-<pid>@1", or an empty string.
 std::string host_of_job(const std::string& name) {
   const auto begin = name.find('-'), end = name.rfind('-');
   if (begin == end || name.find('@', end) == std::string::npos) return "";
   const std::string host = name.substr(begin + 1, end - begin - 1);
-  return host.starts_with("localhost") || host.starts_with("127.") ? "" : host;  // each host's own
+  return host.starts_with("localhost") || host.starts_with("127.") ? "" : host;  // every host's name for itself
 }
 
 void read_open_mpi(Variables& variables, Launched& launched) {
@@ -134,12 +134,12 @@ void read_open_mpi(Variables& variables, Launched& launched) {
   launched.local_world_size = variables.number("OMPI_COMM_WORLD_LOCAL_SIZE");
   std::string host;
   std::optional<int> port;
-  if (const auto uri = variables.text("OMPI_MCA_orte_hnp_uri")) {  // version 4: mpirun itself
+  if (const auto uri = variables.text("OMPI_MCA_orte_hnp_uri")) {  // version 4: the URI of mpirun
     host = host_of_uri(*uri);
-    // Of a job's id the lower 16 bits number its parts.
+    // The lower 16 bits of a job's id number its parts.
     if (const auto id = parse_number<uint64_t>(uri->substr(0, uri->find('.')))) port = port_of_job(*id >> 16);
   } else if (const auto name = variables.text("PMIX_NAMESPACE")) {
-    // Version 5. Its PMIX_SERVER_URI* are each host's own daemon, not mpirun.
+    // Version 5. PMIX_SERVER_URI* names the daemon of each host, not mpirun.
     host = host_of_job(*name);
     port = port_of_job(fnv1a(*name));
   }
@@ -155,7 +155,8 @@ void read_hydra(Variables& variables, Launched& launched) {
   launched.local_world_size = variables.number("MPI_LOCALNRANKS");
   if (!launched.all_local()) return;
   if (launched.master_addr.empty()) launched.master_addr = kLoopback;
-  // The process that serves all ranks of this host: else two jobs would meet at one port, and mix.
+  // The process that serves all ranks of this host identifies the job. Without it, two jobs would meet at one port and
+  // mix.
   if (launched.master_port) return;
   if (const auto proxy = variables.maker_of("PMI_FD"))
     launched.master_port = port_of_job(static_cast<uint64_t>(*proxy));
@@ -165,20 +166,21 @@ const char* slurm_size(const Variables& variables) {
   return variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
 }
 
-/// srun's variables are there, and of more than one process: a single task is not distributed.
+/// Whether srun's variables are set and describe more than one process: a single task is not distributed.
 bool is_step(Variables& variables) {
   return variables.has("SLURM_PROCID") && variables.has("SLURM_STEP_NODELIST") &&
          variables.number(slurm_size(variables)).value_or(0) > 1;
 }
 
-/// srun --mpi=pmi2 sets MPICH's variables too. mpiexec within an allocation has srun start one helper on each host, so
-/// that Slurm counts those, not the ranks.
+/// srun --mpi=pmi2 sets MPICH's variables too. Within an allocation, mpiexec has srun start one helper on each host, so
+/// Slurm counts helpers, not ranks.
 bool pmi_is_slurms(Variables& variables) {
   return is_step(variables) && variables.number("PMI_RANK") == variables.number("SLURM_PROCID") &&
          variables.number("PMI_SIZE") == variables.number(slurm_size(variables));
 }
 
-/// Of a list as Slurm writes it, 2(x3),1: two on the first three nodes, one on the last.
+/// Returns the number of tasks on a node, from a list in Slurm's format: 2(x3),1 means two on each of the first three
+/// nodes and one on the last.
 std::optional<int> tasks_on_node(const std::string& list, int node) {
   for (std::size_t at = 0, comma; at < list.size(); at = comma + 1) {
     comma = std::min(list.find(',', at), list.size());
@@ -215,10 +217,9 @@ void read_kubernetes(Variables& variables, Launched& launched) {
   launched.local_rank = 0;
   launched.local_world_size = 1;
   launched.advice =
-      "an Indexed Job states no size (set WORLD_SIZE to its completions) and no master: set TENDRIL_SERVICE to its "
-      "headless service, or MASTER_ADDR. Hosts have names if the pod template has a `subdomain` that names the "
-      "service, "
-      "and the service `publishNotReadyAddresses: true`";
+      "an Indexed Job does not state its size (set WORLD_SIZE to its completions) or its master (set TENDRIL_SERVICE "
+      "to its headless service, or set MASTER_ADDR). Hosts have names if the pod template has a `subdomain` that "
+      "names the service, and the service has `publishNotReadyAddresses: true`";
   if (!launched.master_addr.empty()) return;
   // Kubernetes calls the pods <job>-0, <job>-1, ...
   const auto host = variables.text("HOSTNAME"), service = variables.text("TENDRIL_SERVICE");
@@ -306,7 +307,7 @@ std::string first_host(const std::string& list) {
     host += list.substr(at + 1, std::min(list.find_first_of(",-", at + 1), close) - (at + 1));
     at = close;
   }
-  TENDRIL_CHECK_AS(UsageError, !host.empty(), "the list of hosts '", list, "' names no first host");
+  TENDRIL_CHECK_AS(UsageError, !host.empty(), "the list of hosts '", list, "' does not name a first host");
   return host;
 }
 

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// Of the phases of a graceful shutdown in which nobody's work is waited for.
+// Without a deadline: the timeout of those phases of a graceful shutdown that do not wait for user code.
 constexpr milliseconds kPhaseTimeout = 60s;
 
 std::string counters_text(const RRefCounters& c) {
@@ -40,7 +40,7 @@ class Leaving final : public Gathering {
   const bool accept_losses_;
 };
 
-/// They go by messages between workers that are idle otherwise.
+/// Waits for the release of references, which takes messages between workers that are otherwise idle.
 RRefCounters wait_for_references(const RRefContext& references, Gathering& group, Clock::time_point deadline) {
   auto pause = std::chrono::microseconds(50);
   for (;;) {
@@ -65,7 +65,7 @@ void leave_together(GroupMember& member, Clock::time_point deadline, bool accept
   Leaving all(*member.membership, accept_losses);
   try {
     member.trace.measure_again(*member.agent, deadline);
-    member.note(LogLevel::info, "shuts down and waits for all to do so");
+    member.note(LogLevel::info, "shuts down and waits for the other workers");
     all.gather(phases::kShutdown, {}, left_until(deadline));
     member.note(LogLevel::info, "waits for calls that are still open");
     drain(*member.agent, all, deadline);
@@ -78,7 +78,7 @@ void leave_together(GroupMember& member, Clock::time_point deadline, bool accept
       const std::string& text = texts[static_cast<std::size_t>(worker.id)];
       if (!text.empty()) leaks += (leaks.empty() ? "" : "; ") + ("worker '" + worker.name + "': " + text);
     }
-    if (!leaks.empty()) throw RRefError("references are left: " + leaks);
+    if (!leaks.empty()) throw RRefError("references were not released: " + leaks);
   } catch (...) {
     if (accept_losses && member.membership->has_lost_rank_0()) {
       return member.note(LogLevel::info, "leaves without the others: " + text_of(std::current_exception()));
@@ -88,7 +88,7 @@ void leave_together(GroupMember& member, Clock::time_point deadline, bool accept
   }
   if (!member.service) return;
   member.membership->leave();
-  member.service->wait_until_left(deadline);  // the last answers are still on their way
+  member.service->wait_until_left(deadline);  // the last answers may still be in transit
 }
 
 std::exception_ptr leave(GroupMember& member, Clock::time_point deadline) noexcept {
@@ -97,12 +97,13 @@ std::exception_ptr leave(GroupMember& member, Clock::time_point deadline) noexce
   if (member.service) member.service->wait_until_told();
   if (member.membership) member.membership->end(std::make_exception_ptr(UsageError("this worker has left its group")));
   try {
-    // The others may have been told late. Without time for its end, the agent would leave its port in use for a moment.
+    // The other workers may have been told late. Without time to shut down, the agent would leave its port in use
+    // for a moment.
     if (member.agent) member.agent->shutdown(at_least_a_phase(deadline));
   } catch (...) {  // it is shut down in any case
     error = std::current_exception();
   }
-  // What the trace cannot do is said, and no reason to fail.
+  // A trace that cannot be written does not fail the shutdown.
   if (const std::string why = member.trace.write(); !why.empty())
     member.note(LogLevel::warn, "could not write its trace: " + why);
   member.metrics.reset();

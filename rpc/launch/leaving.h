@@ -6,16 +6,16 @@
 
 namespace tendril::rpc::detail {
 
-/// The part of a graceful shutdown that all workers do together: all are there, calls have ended (drain.h), references
-/// are released. Each phase has kLeastPhase at least. Throws TimeoutError, PeerLostError, RRefError; all others learn
-/// why then. `accept_losses`: ShutdownOptions.
+/// The part of a graceful shutdown that all workers do together: they wait for each other, until calls have ended
+/// (drain.h), and until references have been released. Each phase has at least kLeastPhase. Throws TimeoutError,
+/// PeerLostError, RRefError; the other workers then receive the reason. `accept_losses`: as in ShutdownOptions.
 void leave_together(GroupMember& member, Clock::time_point deadline, bool accept_losses);
 
-/// Leaves, alone: whoever waits for this group here fails, the agent is shut down, the trace written. Returns what the
-/// agent's shutdown has thrown. To be called once; also of a worker that has joined in part.
+/// Leaves alone: fails all waits for the group at this worker, shuts down the agent and writes the trace. Returns the
+/// exception that the agent's shutdown threw, or null. Call it once, also for a worker that has joined only in part.
 std::exception_ptr leave(GroupMember& member, Clock::time_point deadline) noexcept;
 
-/// The deadline of a phase that begins now.
+/// Returns the deadline for a phase that begins now.
 Clock::time_point at_least_a_phase(Clock::time_point deadline);
 
 }  // namespace tendril::rpc::detail

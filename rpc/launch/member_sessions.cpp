@@ -37,7 +37,7 @@ void MemberSessions::meet(const std::vector<MemberRecord>& members) {
 void MemberSessions::begin_session(Agent::Impl& agent, const MemberRecord& member) {
   const Hello theirs = read_introduction(member.introduction, agent.self.name);
   TENDRIL_CHECK_AS(MessageError, theirs.worker.id == member.rank && theirs.incarnation == member.incarnation,
-                   "bad introduction: it is not that of rank ", member.rank);
+                   "bad introduction: expected that of rank ", member.rank);
   const auto said = Agent::Endpoint::parse(theirs.resumption.endpoint);
   agent.add_unconnected(theirs, dialled_endpoint(said, rank_0_address_));
 }
@@ -49,7 +49,7 @@ void MemberSessions::add(const std::vector<MemberRecord>& changes) {
 }
 
 void MemberSessions::go_on() {
-  const IoCallbackScope io_callback;  // of calls that fail here
+  const IoCallbackScope io_callback;  // callbacks of calls that fail here must not wait
   while (!changes_.empty()) {
     const auto agent = agent_.lock();
     if (!agent || agent->is_shut_down()) return changes_.clear();
@@ -83,20 +83,20 @@ void MemberSessions::restore(WorkerId rank) try {
   const auto agent = agent_.lock();
   if (!agent || agent->is_shut_down()) return;
   log(LogLevel::warn, agent->self.name,
-      "rpc: worker '" + agent->self.name + "' can have no other session with " + agent->name_of(rank) + ": " +
+      "rpc: worker '" + agent->self.name + "' cannot begin another session with " + agent->name_of(rank) + ": " +
           e.what());
 }
 
-/// False: not yet.
+/// Returns false if the change cannot be applied yet.
 bool MemberSessions::apply(Agent::Impl& agent, const MemberRecord& change) try {
   if (change.rank == agent.self.id) return true;
   if (change.state == MemberState::alive) return has_joined(agent, change);
   has_gone(agent, change);
   return true;
-} catch (const std::exception& e) {  // then it cannot be called from here, and calls say that it is not connected
+} catch (const std::exception& e) {  // calls to the worker will report that it is not connected
   log(LogLevel::warn, agent.self.name,
-      "rpc: worker '" + agent.self.name + "' can have no session with " +
-          name_of(WorkerInfo{change.name, change.rank}) + ", which has joined again: " + e.what());
+      "rpc: worker '" + agent.self.name + "' cannot begin a session with " +
+          name_of(WorkerInfo{change.name, change.rank}) + ", which has rejoined: " + e.what());
   return true;
 }
 
@@ -104,23 +104,25 @@ bool MemberSessions::has_joined(Agent::Impl& agent, const MemberRecord& member) 
   if (const auto session = agent.open_session(member.rank)) {
     if (session->incarnation() == member.incarnation) return true;
     session->end(std::make_exception_ptr(
-        PeerLostError(name_of(session->peer()) + " has been started anew", session->link()->gauges().begun)));
+        PeerLostError(name_of(session->peer()) + " has been restarted", session->link()->gauges().begun)));
   }
-  if (agent.is_ending(member.rank)) return false;  // another thread tells of it
+  if (agent.is_ending(member.rank)) return false;  // another thread is still notifying hooks of the end
   begin_session(agent, member);
   return true;
 }
 
-/// A worker that leaves says so over its connections itself, after what else it has to say.
+/// A worker that leaves announces this itself, over its connections and after its last messages. Therefore a session
+/// that has had a connection is not ended here.
 void MemberSessions::has_gone(Agent::Impl& agent, const MemberRecord& member) {
   const auto session = agent.open_session(member.rank);
   agent.end_for_good(member.rank, member.incarnation);
   if (!session || session->incarnation() != member.incarnation) return;
   const bool begun = session->link()->gauges().begun;
   if (member.state == MemberState::left && begun) return;
-  session->end(std::make_exception_ptr(PeerLostError(
-      name_of(session->peer()) + (member.state == MemberState::left ? " has left the group" : " is gone, rank 0 says"),
-      begun)));
+  session->end(std::make_exception_ptr(
+      PeerLostError(name_of(session->peer()) +
+                        (member.state == MemberState::left ? " has left the group" : " is gone, according to rank 0"),
+                    begun)));
 }
 
 }  // namespace tendril::rpc::detail

@@ -12,20 +12,21 @@
 
 namespace tendril::rpc::detail {
 
-/// Keeps an agent's sessions in step with the members of its group: a session with everybody who is alive, and none
-/// with an earlier incarnation. If a session ends while its peer is alive, because the two were cut off from each
-/// other, begins another one. On the leader's thread, except `meet`.
+/// Keeps an agent's sessions in step with the members of its group: a session with every live member, and none with an
+/// earlier incarnation. If a session ends while its peer is alive, because the two were cut off from each other, begins
+/// another one. Runs on the leader's thread, except `meet`.
 class MemberSessions : public std::enable_shared_from_this<MemberSessions> {
  public:
   using Applied = std::function<void(const MemberRecord&)>;
 
-  /// `rank_0_address`: as seen from here (dialled_endpoint). `applied` is told of each change when it holds here.
+  /// `rank_0_address` is the address of rank 0's host as seen from here (dialled_endpoint). `applied` is called with
+  /// each change once the sessions agree with it.
   MemberSessions(const std::shared_ptr<Agent::Impl>& agent, boost::asio::ip::address rank_0_address, Applied applied);
 
-  /// Begins a session with every other member that is alive. Throws UsageError where device maps do not fit.
+  /// Begins a session with every other live member. Throws UsageError if device maps do not fit.
   void meet(const std::vector<MemberRecord>& members);
   void add(const std::vector<MemberRecord>& changes);
-  /// Begins another session with that rank, whose session has ended, if the peer is still a member.
+  /// Begins another session with a rank whose session has ended, if the peer is still a member.
   void restore(WorkerId rank);
 
  private:

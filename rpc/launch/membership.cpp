@@ -11,8 +11,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The rendezvous itself ends what takes too long, and knows who is missing. A worker that hears nothing waits this much
-// longer before it concludes that rank 0 is stuck.
+// The rendezvous itself ends gatherings that take too long, and names the missing workers. A worker that receives no
+// answer waits this much longer before it concludes that rank 0 is stuck.
 constexpr auto kSlack = 3s;
 
 Member shown(const MemberRecord& record) {
@@ -81,8 +81,7 @@ std::vector<std::string> Membership::gather(const std::string& phase, std::strin
   if (answer.kind == RendezvousKind::not_gathered) throw_group_failure(answer.failure, answer.text);
   const std::size_t expected = who.ranks.empty() ? names_.size() : who.ranks.size();
   if (answer.parts.empty()) answer.parts.resize(expected);
-  if (answer.parts.size() != expected)
-    throw MessageError("rendezvous: an answer that does not belong to '" + phase + "'");
+  if (answer.parts.size() != expected) throw MessageError("rendezvous: an answer that does not match '" + phase + "'");
   return std::move(answer.parts);
 }
 
@@ -123,7 +122,7 @@ void Membership::fail(const std::string& text) noexcept {
   try {
     constexpr std::size_t kLongest = 2048;
     tell_({.kind = RendezvousKind::fail, .text = text.substr(0, kLongest)});
-  } catch (...) {  // then the end of the session tells the others
+  } catch (...) {  // the others then learn of it from the end of the session
   }
 }
 
@@ -154,7 +153,7 @@ GroupView Membership::wait_for_change(uint64_t epoch, Clock::time_point deadline
       if (!in_time) return view_;
       watchers_.push_back(changed);
     }
-    in_time = changed->wait_until(deadline);  // for any change
+    in_time = changed->wait_until(deadline);  // completed by any change
     const std::lock_guard lock(mutex_);
     std::erase(watchers_, changed);
   }
@@ -172,29 +171,29 @@ void Membership::heard(RendezvousMessage message) {
       const std::size_t size = num_members();
       for (const MemberRecord& change : message.members)
         TENDRIL_CHECK_AS(MessageError, change.rank >= 0 && static_cast<std::size_t>(change.rank) < size,
-                         "rendezvous: a change of rank ", change.rank);
+                         "rendezvous: a change of unknown rank ", change.rank);
       if (apply_) return apply_(message.members);
       unapplied_.insert(unapplied_.end(), message.members.begin(), message.members.end());
       return;
     }
     case RendezvousKind::welcome:
       welcomed(message);
-      message.question = 1;  // the first that is asked
+      message.question = 1;  // the request to join is always the first question
       break;
     case RendezvousKind::gathered:
     case RendezvousKind::not_gathered:
       break;
     default:
-      throw MessageError("rendezvous: a message that rank 0 does not say");
+      throw MessageError("rendezvous: a message that rank 0 does not send");
   }
   std::shared_ptr<Question> question;
   {
     const std::lock_guard lock(mutex_);
     if (failure_) return;
     TENDRIL_CHECK_AS(MessageError, message.question >= 1 && message.question <= last_question_,
-                     "rendezvous: an answer to what was not asked");
+                     "rendezvous: an answer to a question that was not asked");
     const auto found = asked_.find(message.question);
-    if (found == asked_.end()) return;  // it was waited for too long
+    if (found == asked_.end()) return;  // the asking thread has timed out
     question = found->second;
     question->answer = std::move(message);
     asked_.erase(found);
@@ -277,7 +276,7 @@ void Membership::end(std::exception_ptr failure) {
 
 std::optional<GroupEvents::Refusal> WorkerEvents::asked(const Hello& theirs) {
   if (!theirs.enquiry) return std::nullopt;
-  return Refusal{.kind = RefusalKind::usage, .text = "the group does not meet here, but at rank 0"};
+  return Refusal{.kind = RefusalKind::usage, .text = "the group meets at rank 0, not at this worker"};
 }
 
 void WorkerEvents::received(const WorkerInfo& from, uint64_t, Bytes payload) {

@@ -4,9 +4,9 @@
 
 namespace tendril::rpc::detail {
 
-/// Who this process is: what spawn() or launch() has stated, or else what the environment says.
+/// Describes how this process was launched: as spawn() or launch() has stated, or else according to the environment.
 Launched process_launch();
-/// From now on process_launch() says this.
+/// Sets the description that process_launch() returns from now on.
 void state_process_launch(Launched launched);
 
 }  // namespace tendril::rpc::detail

@@ -10,8 +10,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMaxRefusals = 8;  // of refused workers, and of lost ones, that an error names
-constexpr auto kBetweenNews = 20ms;      // changes that nobody waits for are told together
+constexpr std::size_t kMaxRefusals = 8;  // limit on the refused workers, and on the lost workers, that an error lists
+constexpr auto kBetweenNews = 20ms;      // changes that no gathering waits for are sent together
 
 }  // namespace
 
@@ -51,8 +51,8 @@ void RendezvousServer::note_refused(const std::string& why) {
   if (refusals_.size() < kMaxRefusals) refusals_.push_back(why);
 }
 
-/// It learns why and is forgotten: who cannot belong to this group cannot end it either. If it was meant to, it is
-/// missing in the end, and named then.
+/// A refused process cannot end the group. If it was meant to belong to it, its rank is missing at the deadline, and
+/// the error then names the process.
 std::optional<RendezvousServer::Refusal> RendezvousServer::admit(const WorkerInfo& who, int world_size) {
   const bool in_range = who.id >= 0 && who.id < roster_.world_size();
   if (failed() && in_range && !complete() && !slot(who.id).told) {
@@ -70,7 +70,7 @@ std::optional<RendezvousServer::Refusal> RendezvousServer::admit_first(const Wor
     return Refusal{.text = why};
   };
   if (world_size != roster_.world_size())
-    return refuse("world sizes differ: rank 0 says " + std::to_string(roster_.world_size()) + ", " + text + " says " +
+    return refuse("world sizes differ: rank 0 has " + std::to_string(roster_.world_size()) + ", " + text + " has " +
                   std::to_string(world_size));
   if (rank < 0 || rank >= world_size)
     return refuse(text + " is out of range: the world size is " + std::to_string(world_size));
@@ -86,7 +86,7 @@ std::optional<RendezvousServer::Refusal> RendezvousServer::admit_first(const Wor
   return std::nullopt;
 }
 
-/// It may belong to the next group that meets here, or be a worker of this one that was started anew.
+/// The worker may belong to the next group that meets here, or may be a restarted worker of this one.
 std::optional<RendezvousServer::Refusal> RendezvousServer::admit_again(const WorkerInfo& who, int world_size) {
   const int size = roster_.world_size();
   Refusal refusal{.text = "there is a group of " + std::to_string(size) + " workers already", .try_later = true};
@@ -99,8 +99,8 @@ std::optional<RendezvousServer::Refusal> RendezvousServer::admit_again(const Wor
     return refusal;
   }
   if (!roster_.alive(who.id) && !slot(who.id).connected) return std::nullopt;
-  refusal.text += roster_.alive(who.id) ? " and is alive; it can be started anew when that one has ended"
-                                        : ", which has not ended yet, or is being started anew";
+  refusal.text += roster_.alive(who.id) ? " and is alive; a restarted worker can join once that one has ended"
+                                        : ", which has not ended yet or is being restarted";
   return refusal;
 }
 
@@ -113,7 +113,7 @@ void RendezvousServer::joiner_failed(const WorkerInfo& who, const std::string& w
 }
 
 void RendezvousServer::connected(const WorkerInfo& who, uint64_t incarnation, Clock::time_point now) {
-  if (slot(who.id).connected) closed(who.id, slot(who.id).incarnation, now);  // that is still to be heard of
+  if (slot(who.id).connected) closed(who.id, slot(who.id).incarnation, now);  // its end has not been reported yet
   slot(who.id) = {.connected = true, .incarnation = incarnation};
   if (!complete()) roster_.set_name(who.id, who.name);
 }
@@ -121,7 +121,7 @@ void RendezvousServer::connected(const WorkerInfo& who, uint64_t incarnation, Cl
 void RendezvousServer::received(WorkerId rank, uint64_t incarnation, const RendezvousMessage& message,
                                 Clock::time_point now) {
   if (!slot(rank).connected || slot(rank).incarnation != incarnation) return;
-  if (failed()) {  // what it heard of the failure was on its way
+  if (failed()) {  // it sent this before it learned of the failure
     if (message.kind == RendezvousKind::join || message.kind == RendezvousKind::contribute)
       refuse(rank, failure_->kind, failure_->text);
     return;
@@ -144,14 +144,14 @@ void RendezvousServer::received(WorkerId rank, uint64_t incarnation, const Rende
       return;
     default:
       if (met && rank != 0)
-        return refuse(rank, GroupFailure::usage, roster_.describe(rank) + " sent a message that does not belong here");
-      return fail(GroupFailure::usage, roster_.describe(rank) + " sent a message that does not belong here");
+        return refuse(rank, GroupFailure::usage, roster_.describe(rank) + " sent an unexpected message");
+      return fail(GroupFailure::usage, roster_.describe(rank) + " sent an unexpected message");
   }
 }
 
 void RendezvousServer::join(WorkerId rank, const RendezvousMessage& message, Clock::time_point now) {
   if (roster_.alive(rank) || message.parts.size() != 1 || message.parts[0].size() > kMaxIntroductionBytes) {
-    const std::string text = roster_.describe(rank) + " is out of step with its group";
+    const std::string text = roster_.describe(rank) + " sent a malformed or repeated request to join";
     return gatherings_.met() && rank != 0 ? refuse(rank, GroupFailure::usage, text) : fail(GroupFailure::usage, text);
   }
   Slot& mine = slot(rank);
@@ -166,11 +166,11 @@ void RendezvousServer::join(WorkerId rank, const RendezvousMessage& message, Clo
   }
 }
 
-/// The others hear of it first, so that what it is told holds all that they have been told.
+/// The other members are told first, so that the welcome includes every change that they have been told.
 void RendezvousServer::join_again(WorkerId rank, const RendezvousMessage& message, Clock::time_point now) {
   if (message.parts.size() != 1 || message.parts[0].size() > kMaxIntroductionBytes)
-    return refuse(rank, GroupFailure::usage, roster_.describe(rank) + " is out of step with its group");
-  if (takes_nobody()) return refuse(rank, GroupFailure::lost, "the group that it was to join again is shutting down");
+    return refuse(rank, GroupFailure::usage, roster_.describe(rank) + " sent a malformed request to join");
+  if (takes_nobody()) return refuse(rank, GroupFailure::lost, "the group is shutting down and accepts no workers");
   roster_.joined(rank, slot(rank).incarnation, message.parts[0]);
   untold_.insert(rank);
   tell_changes(now, rank);
@@ -185,10 +185,10 @@ Bytes RendezvousServer::welcome() const {
 
 void RendezvousServer::contribute(WorkerId rank, const RendezvousMessage& message, Clock::time_point now) {
   if (!roster_.alive(rank) || !complete()) {
-    const std::string text = roster_.describe(rank) + " is out of step with its group";
+    const std::string text = roster_.describe(rank) + " sent an unexpected contribution";
     return gatherings_.met() && rank != 0 ? refuse(rank, GroupFailure::usage, text) : fail(GroupFailure::usage, text);
   }
-  if (!untold_.empty()) tell_changes(now);  // before the answer, which may be about them
+  if (!untold_.empty()) tell_changes(now);  // before the answer, which may depend on them
   gatherings_.contribute(rank, message, now);
   after_gatherings();
 }
@@ -206,7 +206,7 @@ void RendezvousServer::gone(WorkerId rank, MemberState how, const std::string& w
   if (!gatherings_.met()) return fail(GroupFailure::lost, roster_.why_not(rank, phases::kJoined));
   untold_.insert(rank);
   if (gatherings_.member_changed(rank) || now >= told_at_ + kBetweenNews) {
-    tell_changes(now);  // before what fails by them
+    tell_changes(now);  // before the answers of gatherings that this change fails
   } else {
     tell_at_ = told_at_ + kBetweenNews;
   }
@@ -230,8 +230,8 @@ void RendezvousServer::closed(WorkerId rank, uint64_t incarnation, Clock::time_p
   if (!its.connected || its.incarnation != incarnation) return;
   its.connected = false;
   if (failed()) {
-    its.told = true;         // there is nobody left to tell
-  } else if (!complete()) {  // it may be started again
+    its.told = true;         // it can no longer be told
+  } else if (!complete()) {  // it may be restarted
     its = {.lost = why};
     roster_.forget(rank);
   } else if (roster_.at(rank).incarnation == incarnation) {
@@ -273,7 +273,7 @@ void RendezvousServer::fail(GroupFailure kind, std::string text) {
   }
 }
 
-/// Once: what it says while the news is on its way is not answered again.
+/// Tells a worker only once. Messages that it sent before it received the refusal are not answered.
 void RendezvousServer::refuse(WorkerId rank, GroupFailure kind, const std::string& text) {
   if (!std::exchange(slot(rank).told, true))
     actions_.push_back({rank, encode({.kind = RendezvousKind::refused, .text = text, .failure = kind})});

@@ -13,66 +13,68 @@
 #include "tendril/rpc/launch/roster.h"
 #include "tendril/rpc/worker.h"
 
-/// How the workers of a group meet: each has a session with rank 0's agent, joins over it, and then takes part in
-/// *gatherings* (gatherings.h): barriers, and what joining and leaving are made of (group.h). Rank 0 keeps the *roster*
-/// of those that come and go, and tells all of each change (docs/decisions/0015-members-come-and-go.md). What is said
-/// goes as messages of kind `group`, which sessions neither lose nor repeat.
+/// How the workers of a group meet. Each worker has a session with rank 0's agent, joins over it, and then takes part
+/// in *gatherings* (gatherings.h): barriers, and the steps of joining and leaving (group.h). Rank 0 keeps the *roster*
+/// of the members and sends each change to all of them (docs/decisions/0015-members-come-and-go.md). All of this uses
+/// messages of kind `group`, which sessions neither lose nor repeat.
 ///
-/// Until all have met for the first time, and where rank 0 cannot go on, what goes wrong at one worker ends the group
-/// for all: each is told once, with the name of whom it is about. Who cannot be a worker of this group (another world
-/// size, a rank or name that is taken, a name that is none) is told so before it has a session, and forgotten. If that
-/// leaves a rank without its worker, the deadline says so, and who was refused why.
-/// Nothing here does I/O or asks for the time.
+/// Until all workers have met for the first time, or if rank 0 cannot continue, a failure at one worker ends the group.
+/// Each worker is told once, with the name of the worker that failed. A process that cannot be a worker of this group
+/// (another world size, a rank or name that is taken, an invalid name) is refused before it has a session, and is then
+/// forgotten. If its rank is still missing at the deadline, the error lists the refused processes and the reasons.
+///
+/// Nothing here does I/O or reads the clock.
 namespace tendril::rpc {
 
-/// Rank 0's side. Workers are known by their ranks, and their sessions by their incarnations. Not thread-safe.
+/// Rank 0's side of the rendezvous. Identifies workers by their ranks, and sessions by the workers' incarnations. Not
+/// thread-safe.
 class RendezvousServer {
  public:
   struct Action {
     WorkerId to = 0;
-    Bytes bytes;  ///< a message
+    Bytes bytes;  ///< an encoded message
   };
   struct Refusal {
     std::string text;
     GroupFailure failure = GroupFailure::usage;
-    bool try_later = false;  ///< there is a group here already
+    bool try_later = false;  ///< there is already a group here
   };
 
-  /// `self` is rank 0, which is connected from the start.
+  /// `self` is the name of rank 0, which is connected from the start.
   RendezvousServer(int world_size, std::string self, uint64_t incarnation = 0);
 
-  /// Why this worker cannot join, if it cannot.
+  /// Returns the reason why this worker cannot join, or nullopt if it can.
   std::optional<Refusal> admit(const WorkerInfo& who, int world_size);
-  void connected(const WorkerInfo& who, uint64_t incarnation, Clock::time_point now);  ///< admitted, and has a session
+  void connected(const WorkerInfo& who, uint64_t incarnation, Clock::time_point now);  ///< admitted, with a session
   void received(WorkerId from, uint64_t incarnation, const RendezvousMessage& message, Clock::time_point now);
-  /// Its session has ended, for the reason `why`.
+  /// The session with that worker has ended because of `why`.
   void closed(WorkerId from, uint64_t incarnation, Clock::time_point now, const std::string& why = {});
   void on_timer(Clock::time_point now);
-  /// Somebody was refused; named where workers are missing.
+  /// Records why a process was refused. The error for missing workers includes the reason.
   void note_refused(const std::string& why);
-  /// Ends the group: rank 0 itself cannot go on.
+  /// Ends the group for all workers.
   void fail(GroupFailure kind, std::string text);
-  /// Somebody who could join says why it will not. Ends a group that is not complete.
+  /// A worker that could join reports why it will not. This ends a group that is not complete.
   void joiner_failed(const WorkerInfo& who, const std::string& why);
-  Clock::time_point deadline() const;  ///< when `on_timer` has something to do
-  std::vector<Action> take_actions();  ///< what is to be sent now, in order
+  Clock::time_point deadline() const;  ///< when to call `on_timer`
+  std::vector<Action> take_actions();  ///< the messages to send now, in order
 
-  bool awaits(WorkerId rank) const;  ///< a sign of life: it is a member, or waits for the others to join
-  bool complete() const noexcept { return roster_.epoch() > 0; }  ///< all have joined
+  bool awaits(WorkerId rank) const;  ///< whether its silence matters: it is a member, or waits for the others to join
+  bool complete() const noexcept { return roster_.epoch() > 0; }  ///< all workers have joined
   bool failed() const noexcept { return failure_.has_value(); }
   bool all_told() const noexcept;        ///< the group has not failed, or every rank knows that it has
-  bool all_left() const noexcept;        ///< no session with another rank is left
+  bool all_left() const noexcept;        ///< no other rank has a session
   std::string describe_missing() const;  ///< the ranks that have not joined, the workers lost, and those refused
   const Roster& roster() const noexcept { return roster_; }
 
  private:
-  /// A rank's session, of whatever incarnation.
+  /// The session of a rank, of any incarnation.
   struct Slot {
     bool connected = false, told = false;
-    std::string lost;  // before all had joined: the worker that had this rank, and why its session ended
+    std::string lost;  // before all have joined: the last worker of this rank, and why its session ended
     uint64_t incarnation = 0;
-    Clock::time_point deadline = Clock::time_point::max();  // until when it waits for the others to join,
-    std::chrono::milliseconds patience{0};                  // which was so long when it began
+    Clock::time_point deadline = Clock::time_point::max();  // when its wait for the others to join ends
+    std::chrono::milliseconds patience{0};                  // the length of that wait
   };
 
   Slot& slot(WorkerId rank) { return slots_[static_cast<std::size_t>(rank)]; }
@@ -91,15 +93,15 @@ class RendezvousServer {
   Roster roster_;
   Gatherings gatherings_{roster_};
   std::vector<Slot> slots_;    // by rank
-  bool leaving_ = false;       // rank 0 is
-  std::set<WorkerId> untold_;  // whose changes are to be told
+  bool leaving_ = false;       // rank 0 is leaving
+  std::set<WorkerId> untold_;  // members whose changes have not been sent yet
   Clock::time_point told_at_ = Clock::time_point::min(), tell_at_ = Clock::time_point::max();
-  std::vector<std::string> refusals_;  // why somebody was refused while the group was awaited; a few
+  std::vector<std::string> refusals_;  // why processes were refused before all had joined; at most kMaxRefusals
   std::optional<Gatherings::Failure> failure_;
   std::vector<Action> actions_;
 };
 
-/// Why this cannot be a worker's name; empty if it can.
+/// Returns why this is not a valid name for a worker, or an empty string.
 std::string name_problem(const std::string& name);
 
 }  // namespace tendril::rpc

@@ -48,7 +48,7 @@ void RendezvousService::wait_until_left(Clock::time_point deadline) {
 void RendezvousService::wait_until(bool (RendezvousServer::*holds)() const noexcept, Clock::time_point deadline) {
   for (std::chrono::microseconds pause = 50us;; pause = std::min<std::chrono::microseconds>(2 * pause, 5ms)) {
     const auto agent = agent_.lock();
-    if (!agent || agent->is_shut_down()) return;  // its loop runs nothing any more, and would keep itself alive
+    if (!agent || agent->is_shut_down()) return;  // a function posted now would only keep the stopped loop alive
     Promise<bool> told(loop_.get());
     Future<bool> answer = told.future();
     loop_->post_io([weak = weak_from_this(), told = std::move(told), holds]() mutable {
@@ -62,12 +62,12 @@ void RendezvousService::wait_until(bool (RendezvousServer::*holds)() const noexc
 
 std::optional<GroupEvents::Refusal> RendezvousService::asked(const Hello& theirs) {
   auto refusal = server_.admit(theirs.worker, theirs.world_size);
-  if (!refusal && !theirs.refusal.empty()) {  // it could join, and says why it does not
+  if (!refusal && !theirs.refusal.empty()) {  // it could join, but reports why it will not
     server_.joiner_failed(theirs.worker, theirs.refusal);
     refusal = server_.admit(theirs.worker, theirs.world_size);
     act();
   }
-  if (const auto agent = agent_.lock()) agent->listen_for_life();  // of the one that has this rank
+  if (const auto agent = agent_.lock()) agent->listen_for_life();  // to notice if the worker that has this rank is dead
   if (!refusal) return std::nullopt;
   const auto kind = refusal->try_later                          ? RefusalKind::try_later
                     : refusal->failure == GroupFailure::timeout ? RefusalKind::timeout
@@ -86,10 +86,11 @@ void RendezvousService::connected(const WorkerInfo& peer, uint64_t incarnation) 
 void RendezvousService::received(const WorkerInfo& from, uint64_t incarnation, Bytes payload) {
   const RendezvousMessage message = decode_rendezvous(std::move(payload));
   if (message.kind == RendezvousKind::join) {
-    TENDRIL_CHECK_AS(MessageError, message.parts.size() == 1, "bad introduction: of ", name_of(from));
+    TENDRIL_CHECK_AS(MessageError, message.parts.size() == 1, "bad introduction: expected one part from ",
+                     name_of(from));
     const Hello hello = read_introduction(message.parts[0], "");
     TENDRIL_CHECK_AS(MessageError, hello.worker == from && hello.incarnation == incarnation,
-                     "bad introduction: it is not that of ", name_of(from));
+                     "bad introduction: expected that of ", name_of(from));
   }
   server_.received(from.id, incarnation, message, Clock::now());
   if (message.kind == RendezvousKind::lost_peer) {
@@ -104,7 +105,7 @@ void RendezvousService::received(const WorkerInfo& from, uint64_t incarnation, B
   act();
 }
 
-/// Logs the loss once rank 0 would have noticed that one of the two is gone, if neither is.
+/// Logs the loss if both workers are still members when rank 0 would have noticed that one of them is gone.
 void RendezvousService::note_cut_off(WorkerId by, WorkerId peer, const std::string& why) {
   const auto agent = agent_.lock();
   if (!agent) return;
@@ -171,7 +172,7 @@ void RendezvousService::act() {
       session->send_group(action.bytes);
     }
   }
-  agent->listen_for_life();  // others may be waited for now
+  agent->listen_for_life();  // the set of awaited workers may have changed
   if (server_.deadline() == deadline_.due()) return;
   if (server_.deadline() == Clock::time_point::max()) return deadline_.cancel();
   deadline_.call_at(server_.deadline(), [weak = weak_from_this()] {

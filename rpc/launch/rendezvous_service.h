@@ -13,19 +13,19 @@
 
 namespace tendril::rpc::detail {
 
-/// The rendezvous (rendezvous.h) as rank 0's agent serves it: on its leader's thread, over its sessions. While it waits
-/// for workers it says on the error output who is missing, after 5 s, 10 s, 20 s, ...
+/// Serves the rendezvous (rendezvous.h) for rank 0's agent, on the leader's thread and over the agent's sessions. While
+/// it waits for workers, it logs which ones are missing after 5 s, 10 s, 20 s, ...
 class RendezvousService final : public GroupEvents, public std::enable_shared_from_this<RendezvousService> {
  public:
   explicit RendezvousService(const std::shared_ptr<Agent::Impl>& agent);
-  void start();  ///< once it is owned by a shared_ptr
+  void start();  ///< requires that a shared_ptr owns this object
 
-  const std::shared_ptr<Membership>& membership() const noexcept { return membership_; }  ///< rank 0's own
-  /// Waits until every worker that lives knows of the group's failure, if it has failed; 2 s at most. Any thread but
-  /// the leader's.
+  const std::shared_ptr<Membership>& membership() const noexcept { return membership_; }  ///< rank 0's
+  /// Waits until every live worker knows of the group's failure, if the group has failed, for at most 2 s. May be
+  /// called from any thread except the leader's.
   void wait_until_told();
-  /// Waits until every other worker has left, for 2 s at most. Until then, a worker may not have received the message
-  /// that all may leave. Any thread but the leader's.
+  /// Waits until every other worker has left, until the deadline and for at most 2 s. Before that, a worker may not
+  /// have received the message that all may leave. May be called from any thread except the leader's.
   void wait_until_left(Clock::time_point deadline);
 
   // GroupEvents
@@ -47,7 +47,7 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
 
   const std::weak_ptr<Agent::Impl> agent_;
   const Ref<Loop> loop_;
-  // The rest is the leader's.
+  // The remaining members belong to the leader.
   Timer deadline_, note_;
   const uint64_t incarnation_;  // rank 0's
   RendezvousServer server_;

@@ -41,7 +41,7 @@ void Roster::gone(WorkerId rank, MemberState how, const std::string& why) {
   note_change(member, how);
 }
 
-/// All that join before the group is complete have epoch 1.
+/// All workers that join before the group is complete get epoch 1.
 void Roster::note_change(MemberRecord& member, MemberState state) {
   if (member.state == MemberState::alive) --alive_;
   if (state == MemberState::alive) ++alive_;
@@ -63,7 +63,7 @@ std::string Roster::why_not(WorkerId rank, const std::string& phase) const {
     case MemberState::left:
       return describe(rank) + (member.why.empty() ? " has left the group" + others : " failed: " + member.why);
     case MemberState::alive:
-      return describe(rank) + " has been started anew (epoch " + std::to_string(member.epoch) + ")" + others;
+      return describe(rank) + " has been restarted (epoch " + std::to_string(member.epoch) + ")" + others;
     default:
       return describe(rank) + " is gone" + others;
   }

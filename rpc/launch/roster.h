@@ -9,13 +9,13 @@
 
 namespace tendril::rpc {
 
-/// Who the workers of a group are and what has become of them, at rank 0. Not thread-safe.
+/// The workers of a group and their states, as known to rank 0. Not thread-safe.
 class Roster {
  public:
   explicit Roster(int world_size);
 
   int world_size() const noexcept { return static_cast<int>(members_.size()); }
-  /// 0: not everybody has joined yet; then 1, and one more with each change.
+  /// 0 until all workers have joined for the first time, then 1. Each change increments it.
   uint64_t epoch() const noexcept { return epoch_; }
   int alive_count() const noexcept { return alive_; }
   bool all_alive() const noexcept { return alive_ == world_size(); }
@@ -24,14 +24,15 @@ class Roster {
   const std::vector<MemberRecord>& all() const noexcept { return members_; }
 
   void set_name(WorkerId rank, const std::string& name) { members_[static_cast<std::size_t>(rank)].name = name; }
-  /// Before the group is complete: as if it had never come.
+  /// Resets a rank as if its worker had never joined. Only before the group is complete.
   void forget(WorkerId rank);
   void joined(WorkerId rank, uint64_t incarnation, std::string introduction);
   void gone(WorkerId rank, MemberState how, const std::string& why);
 
   std::string describe(WorkerId rank) const;  ///< "worker 'ps' (rank 1)", or "rank 1"
-  /// "worker 'ps' (rank 1) is gone while others are at 'barrier'": why a gathering fails that it belongs to.
+  /// Why a gathering with this worker fails: "worker 'ps' (rank 1) is gone while others are at 'barrier'".
   std::string why_not(WorkerId rank, const std::string& phase) const;
+  /// Describes the ranks for which `missing` returns true, at most 16 of them.
   template <class Missing>
   std::string list(const Missing& missing) const {
     std::string result;
@@ -52,7 +53,7 @@ class Roster {
   int alive_ = 0;
 };
 
-/// A name as it may be shown: it comes from an unknown process.
+/// Quotes a name from an unknown process: unprintable characters become '?', and at most 64 characters are shown.
 std::string quoted_name(const std::string& name);
 /// "5 s", "200 ms"
 std::string text_of(std::chrono::milliseconds time);

@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <string>
 
-/// What spawn() and the processes it starts agree on.
+/// The protocol between spawn() and the processes that it starts.
 ///
 /// A worker is started with the descriptors below and TENDRIL_SPAWN=<kMark> in its environment. The job descriptor is
-/// an anonymous file that all workers read by position: the id's length (u64), the id, the arguments as a frame
-/// (wire.h). The control descriptor is a stream socket: the worker finds there the group's key (kKeyBytes), and sends
-/// one report; its end of file, from either side, says that the other process is gone.
+/// an anonymous file that all workers read by position: the length of the function's id (u64), the id, and the
+/// arguments as a frame (wire.h). The control descriptor is a stream socket. The worker receives the group's key over
+/// it (kKeyBytes), then one byte for each request to write its status, and sends one report. The end of the stream, in
+/// either direction, means that the other process is gone.
 namespace tendril::rpc::detail {
 
 inline constexpr int kJobFd = 3;

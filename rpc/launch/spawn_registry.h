@@ -9,9 +9,9 @@ namespace tendril::rpc::detail {
 
 /// Throws UsageError if two functions were registered under this id.
 void check_spawn_entry(const char* id);
-/// Null if there is none.
+/// Returns null if no function is registered under this id.
 SpawnEntry find_spawn_entry(const std::string& id);
-/// The program's arguments as worker_main saw them; empty before.
+/// Returns the program's arguments as passed to worker_main; empty before that.
 const std::vector<std::string>& saved_arguments();
 
 }  // namespace tendril::rpc::detail

@@ -61,7 +61,7 @@ std::string demangled(const char* name) {
 
 int environment_number(const char* name) {
   const char* text = std::getenv(name);
-  if (text == nullptr) die("started as a worker, but without its environment");
+  if (text == nullptr) die("started as a worker, but RANK, WORLD_SIZE or MASTER_PORT is not set");
   return std::atoi(text);
 }
 
@@ -72,7 +72,7 @@ void read_job(std::string& id, Message& arguments) {
     ssize_t n;
     do n = ::pread(kJobFd, to, size, offset);
     while (n < 0 && errno == EINTR);
-    if (n <= 0) die("the job cannot be read");
+    if (n <= 0) die("cannot read the job");
     offset += n;
     return static_cast<std::size_t>(n);
   };
@@ -108,9 +108,9 @@ SharedKey receive_key() {
   return key;
 }
 
-/// Ends this process when the one that called spawn() is gone, and writes its status when that one asks for it. A
-/// thread of our own, since PDEATHSIG alone is lost if the parent died before it was set; and PDEATHSIG besides, since
-/// it also ends a process that is stopped.
+/// Ends this process when the process that called spawn() is gone, and writes the status when that process asks for it.
+/// A thread is needed because PDEATHSIG alone is lost if the parent died before it was set. PDEATHSIG is set as well
+/// because it also ends a stopped process.
 void watch_lifeline() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const tendril::detail::SignalMask mask;
@@ -129,7 +129,7 @@ void send_report(const std::string& text) {
   while (sent < text.size()) {
     const ssize_t n = ::send(kControlFd, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // the parent is gone, and with it this process in a moment
+    if (n <= 0) return;  // the parent is gone, so this process is about to end
     sent += static_cast<std::size_t>(n);
   }
 }
@@ -143,7 +143,7 @@ int run_function() {
     if (entry == nullptr) throw RpcError("this program has no function " + demangled(id.c_str()));
     const int code = entry(spawn_context.rank, arguments);
     send_report(std::string(1, static_cast<char>(Report::done)));
-    return code != 0 && (code & 0xff) == 0 ? 1 : code;  // all that is left of it in a status is its lowest byte
+    return code != 0 && (code & 0xff) == 0 ? 1 : code;  // an exit status has only the lowest byte
   } catch (...) {
     const int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
     std::string report(1, static_cast<char>(Report::failed));
@@ -199,7 +199,7 @@ void worker_main(int argc, char** argv) {
   const char* mark = std::getenv(kMarkVariable);
   if (mark == nullptr || std::strcmp(mark, kMark) != 0) return;
 
-  ::unsetenv(kMarkVariable);  // the programs that a worker starts are no workers
+  ::unsetenv(kMarkVariable);  // programs that a worker starts are not workers
   spawn_context.rank = environment_number("RANK");
   spawn_context.world_size = environment_number("WORLD_SIZE");
   spawn_context.master_port = static_cast<uint16_t>(environment_number("MASTER_PORT"));
@@ -207,7 +207,7 @@ void worker_main(int argc, char** argv) {
       std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / spawn_context.world_size);
   if (spawn_context.rank == 0) spawn_context.listener = kListenerFd;
   is_worker = true;
-  // Not "exe", as it was started: ps, pgrep and traces show it as they show the program.
+  // The process was started as "exe". Sets its name, so that ps, pgrep and traces show the program's name.
   const std::string& path = program_arguments.front();
   ::prctl(PR_SET_NAME, path.substr(path.rfind('/') + 1).c_str());
   state_process_launch({.by = "rpc::spawn",
@@ -220,7 +220,7 @@ void worker_main(int argc, char** argv) {
   for (int fd = kJobFd; fd <= kListenerFd; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   spawn_context.key = receive_key();
   watch_lifeline();
-  std::exit(run_function());  // not _Exit: the program's static objects and output buffers end as ever
+  std::exit(run_function());  // not _Exit: destroys static objects and flushes output buffers
 }
 
 }  // namespace tendril::rpc

@@ -26,8 +26,7 @@ void note_agent(const std::shared_ptr<Agent>& agent) {
   const std::lock_guard lock(list.mutex);
   std::erase_if(list.agents, [](const std::weak_ptr<Agent>& one) { return one.expired(); });
   const auto is_it = [&](const std::weak_ptr<Agent>& one) {
-    return !one.owner_before(agent) &&
-           !agent.owner_before(one);  // without a lock(), which may leave the last owner here
+    return !one.owner_before(agent) && !agent.owner_before(one);  // not by lock(), which may make this the last owner
   };
   if (std::none_of(list.agents.begin(), list.agents.end(), is_it)) list.agents.push_back(agent);
 }

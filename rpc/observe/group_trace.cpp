@@ -31,7 +31,7 @@ void GroupTrace::measure_again(Agent& agent, Clock::time_point deadline) noexcep
   if (!trace_) return;
   try {
     clock_.last = measure_clock(agent, std::min(deadline, Clock::now() + std::chrono::seconds(5)));
-  } catch (const std::exception&) {  // then there is one measurement, and the others say who is gone
+  } catch (const std::exception&) {  // one measurement must do; other calls report the lost worker
   }
 }
 

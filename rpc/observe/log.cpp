@@ -1,4 +1,5 @@
-// The only file that includes spdlog, which with its fmt is compiled in here: no target that links with us needs it.
+// The only file that includes spdlog. spdlog and its fmt are compiled into it, so that targets that link with this
+// library do not need them.
 #include "tendril/rpc/observe/log.h"
 
 #include <spdlog/logger.h>
@@ -61,8 +62,7 @@ class ProcessLog {
 };
 
 ProcessLog& process_log() {
-  static auto* instance =
-      new ProcessLog();  // never destroyed: threads may have something to say while the program ends
+  static auto* instance = new ProcessLog();  // never destroyed: threads may log while the program ends
   return *instance;
 }
 
@@ -75,7 +75,7 @@ bool logs(LogLevel level) noexcept try { return level <= process_log().level(); 
 void log(LogLevel level, std::string_view worker, std::string_view text) noexcept try {
   if (simulator != nullptr) return simulator->log(level, worker, text);
   if (logs(level)) process_log().say(level, worker, text);
-} catch (...) {  // it is only a report
+} catch (...) {  // a line that cannot be logged is dropped
 }
 
 }  // namespace tendril::rpc::detail

@@ -5,13 +5,13 @@
 
 namespace tendril::rpc::detail {
 
-/// Of TENDRIL_LOG: what is said at this level and those before it.
+/// The values of TENDRIL_LOG. Each level includes the levels before it.
 enum class LogLevel { off, error, warn, info, debug };
 
-/// Whether somebody listens at this level: asked before a text is made that costs something.
+/// Whether messages of this level are logged. Check this before you build an expensive text.
 bool logs(LogLevel level) noexcept;
-/// One line on the error output, with the time, the level and the worker's name where TENDRIL_LOG is set; else the text
-/// alone. Thread-safe.
+/// Writes one line to stderr: with the time, the process, the level and the worker's name if TENDRIL_LOG is set,
+/// otherwise only the text. A simulator receives the line instead. Thread-safe.
 void log(LogLevel level, std::string_view worker, std::string_view text) noexcept;
 
 }  // namespace tendril::rpc::detail

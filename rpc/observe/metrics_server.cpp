@@ -42,7 +42,7 @@ std::string http_response(const char* code, const char* type, std::string_view b
   return text;
 }
 
-/// Looks at the request line only.
+/// Returns the response to a request. Only the request line matters.
 std::string http_answer(const Agent& agent, std::string_view request) {
   constexpr const char* kPlain = "text/plain; charset=utf-8";
   const std::string_view line = request.substr(0, request.find("\r\n"));
@@ -57,13 +57,13 @@ std::string http_answer(const Agent& agent, std::string_view request) {
   if (path == "/metrics")
     return http_response("200 OK", "text/plain; version=0.0.4; charset=utf-8", prometheus_text(agent), !head);
   if (path == "/status") return http_response("200 OK", kPlain, status(agent), !head);
-  return http_response("404 Not Found", kPlain, "there are /metrics and /status\n", !head);
+  return http_response("404 Not Found", kPlain, "only /metrics and /status exist\n", !head);
 }
 
 }  // namespace
 
-/// One client: reads a request, answers, and reads on until the client closes, so that the answer is not lost in a
-/// reset. All on the observer's thread.
+/// One client. Reads a request, answers it, and keeps reading until the client closes, so that a reset does not discard
+/// the answer. Runs on the observer's thread.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   HttpConnection(tcp::socket socket, std::shared_ptr<Agent> agent)
@@ -181,7 +181,7 @@ class MetricsServer::Impl : public std::enable_shared_from_this<Impl> {
   }
 
  private:
-  /// No descriptor is left, say: not at once again.
+  /// Waits before the next attempt, because there may be no file descriptors left.
   void accept_later() {
     pause_.expires_after(kAcceptPause);
     pause_.async_wait([self = shared_from_this()](const error_code& error) {
@@ -207,7 +207,7 @@ MetricsServer::~MetricsServer() {
     impl->close();
     closed->set_value();
   });
-  closed->get_future().wait_for(std::chrono::seconds(5));  // longer only if nobody reads the error output
+  closed->get_future().wait_for(std::chrono::seconds(5));  // longer only if stderr is not read
 }
 
 }  // namespace tendril::rpc::detail

@@ -14,16 +14,17 @@ namespace tendril::rpc::detail {
 
 class Observer;
 
-/// Where a worker's metrics are served: `option`, or where that is -1, TENDRIL_METRICS_PORT plus the rank. -1: nowhere.
-/// `environment` returns a variable's value, or null. Throws UsageError for what is no port.
+/// Returns the port on which a worker's metrics are served: `option` or, if that is -1, TENDRIL_METRICS_PORT plus the
+/// rank; -1 if neither is set. `environment` returns a variable's value, or null. Throws UsageError for an invalid
+/// port.
 int metrics_port(int option, WorkerId rank, const std::function<const char*(const char*)>& environment);
 
-/// HTTP/1.1 on 127.0.0.1: GET /metrics (Prometheus' text) and /status (status.h) of one agent, one request a
-/// connection. Runs on the observer's thread. What a client may use is bounded: 4 KiB of request, 5 s from accept to
-/// close, 16 connections at once, of which the oldest gives way to a new one.
+/// Serves HTTP/1.1 on 127.0.0.1: GET /metrics (Prometheus' text format) and /status (status.h) of one agent, one
+/// request per connection. Runs on the observer's thread. A client may send 4 KiB and has 5 s from accept to close. At
+/// most 16 connections are open at once; a new one then replaces the oldest.
 class MetricsServer {
  public:
-  /// Port 0: a free one. Throws UsageError if it cannot listen.
+  /// `port` 0 selects a free port. Throws UsageError if it cannot listen.
   MetricsServer(std::shared_ptr<Agent> agent, int port);
   ~MetricsServer();  ///< closes all connections; the port is free afterwards
   MetricsServer(const MetricsServer&) = delete;

@@ -40,7 +40,7 @@ Observer::Observer() : state_(std::make_shared<State>()) {
       try {
         state->io.run();
         break;
-      } catch (const std::exception& e) {  // of one handler: the others continue
+      } catch (const std::exception& e) {  // thrown by one handler; the others continue
         log(LogLevel::error, "rpc", std::string("rpc: metrics or status: ") + e.what());
       }
     }

@@ -8,15 +8,15 @@ class io_context;
 
 namespace tendril::rpc::detail {
 
-/// A thread of this process that answers questions about its workers. It belongs to no agent, so that it answers also
-/// where all their threads are stuck, and ends when nobody holds it any more.
+/// A thread of this process that answers requests for metrics and status. It belongs to no agent, so that it answers
+/// even if all threads of the agents are stuck. It ends when its last owner releases it.
 class Observer {
  public:
-  /// The one of this process; started if there is none. Throws std::system_error.
+  /// Returns the observer of this process; starts one if necessary. Throws std::system_error.
   static std::shared_ptr<Observer> get();
 
   Observer();
-  ~Observer();  ///< a thread that cannot be ended within 5 s (nobody reads the error output, say) is left behind
+  ~Observer();  ///< detaches the thread if it does not end within 5 s (if stderr is not read, for example)
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
 

@@ -1,4 +1,4 @@
-// Prometheus' text format, version 0.0.4: a line of HELP and of TYPE for each metric, then its samples.
+// Prometheus' text format, version 0.0.4: for each metric, a HELP line and a TYPE line, then its samples.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -40,7 +40,7 @@ std::string number_text(double value) {
 
 double seconds_of(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e9; }
 
-/// What is read of an agent, once for all metrics.
+/// The values of one agent, read once for all metrics.
 struct Snapshot {
   explicit Snapshot(const Agent& agent)
       : worker({{"worker", agent.self().name}, {"rank", std::to_string(agent.self().id)}}),
@@ -89,13 +89,13 @@ class Text {
     }
     out_ << '\n';
   }
-  /// One number an agent.
+  /// Writes one sample per agent.
   template <class Read>
   void each(const std::string& name, const char* type, const char* help, Read read) {
     begin(name, type, help);
     for (const Snapshot& agent : agents_) sample(agent.worker, {}, read(agent));
   }
-  /// One number a connection, that of an agent with itself aside.
+  /// Writes one sample per connection, except an agent's connection with itself.
   template <class Read>
   void each_peer(const std::string& name, const char* type, const char* help, Read read) {
     begin(name, type, help);
@@ -134,25 +134,23 @@ void write_counters(Text& text, const std::vector<Snapshot>& agents) {
   const auto counter = [&](const char* name, const char* help, uint64_t Metrics::*field) {
     text.each(name, "counter", help, [field](const Snapshot& agent) { return agent.metrics.*field; });
   };
-  counter("calls_made_total", "Calls made, to others and to oneself.", &Metrics::calls_made);
+  counter("calls_made_total", "Calls made, to other workers and to this one.", &Metrics::calls_made);
   counter("calls_completed_total", "Calls made that ended with a result.", &Metrics::calls_completed);
   counter("calls_failed_total", "Calls made that ended with any error.", &Metrics::calls_failed);
-  counter("calls_timed_out_total", "Of the failed calls: those that met their deadlines.", &Metrics::calls_timed_out);
-  counter("calls_cancelled_total", "Of the failed calls: those cancelled by their caller.", &Metrics::calls_cancelled);
-  counter("errors_unread_total", "Errors of calls whose futures went away before anybody had looked.",
-          &Metrics::errors_unread);
+  counter("calls_timed_out_total", "Failed calls that reached their deadlines.", &Metrics::calls_timed_out);
+  counter("calls_cancelled_total", "Failed calls that their caller cancelled.", &Metrics::calls_cancelled);
+  counter("errors_unread_total", "Errors of calls whose futures were destroyed unread.", &Metrics::errors_unread);
   counter("late_replies_total", "Replies to calls that had ended already.", &Metrics::late_replies);
   counter("calls_served_total", "Requests answered.", &Metrics::calls_served);
   counter("calls_dropped_total", "Requests not started: cancelled, or past their deadline while queued.",
           &Metrics::calls_dropped);
-  counter("requests_sent_total", "Requests sent to others.", &Metrics::requests_sent);
-  counter("requests_received_total", "Requests received from others.", &Metrics::requests_received);
-  counter("bytes_sent_total", "Bytes sent to others.", &Metrics::bytes_sent);
-  counter("bytes_received_total", "Bytes received from others.", &Metrics::bytes_received);
-  counter("tensors_lent_total", "Tensors on devices sent as handles of their memory.", &Metrics::tensors_lent);
-  counter("tensors_borrowed_total", "Tensors on devices received as handles of their memory.",
-          &Metrics::tensors_borrowed);
-  text.begin("call_latency_seconds", "histogram", "Time from a call made to its result.");
+  counter("requests_sent_total", "Requests sent to other workers.", &Metrics::requests_sent);
+  counter("requests_received_total", "Requests received from other workers.", &Metrics::requests_received);
+  counter("bytes_sent_total", "Bytes sent to other workers.", &Metrics::bytes_sent);
+  counter("bytes_received_total", "Bytes received from other workers.", &Metrics::bytes_received);
+  counter("tensors_lent_total", "Device tensors sent as handles of their memory.", &Metrics::tensors_lent);
+  counter("tensors_borrowed_total", "Device tensors received as handles of their memory.", &Metrics::tensors_borrowed);
+  text.begin("call_latency_seconds", "histogram", "Time from a call to its result.");
   for (const Snapshot& agent : agents) text.latency(agent);
 }
 
@@ -160,30 +158,31 @@ void write_gauges(Text& text) {
   const auto gauge = [&](const char* name, const char* help, uint64_t Metrics::*field) {
     text.each(name, "gauge", help, [field](const Snapshot& agent) { return agent.metrics.*field; });
   };
-  gauge("tensors_out", "Tensors lent that have not been given back.", &Metrics::tensors_out);
+  gauge("tensors_out", "Lent tensors that have not been released.", &Metrics::tensors_out);
   gauge("pending_calls", "Calls made that have not ended.", &Metrics::pending_calls);
   gauge("unanswered_calls", "Requests received that have not been answered.", &Metrics::unanswered_calls);
   gauge("queued_jobs", "Handlers that wait for a slot.", &Metrics::queued_jobs);
   gauge("active_handlers", "Handlers that hold a slot.", &Metrics::active_handlers);
-  gauge("blocked_handlers", "Handlers that wait and hold no slot meanwhile.", &Metrics::blocked_handlers);
+  gauge("blocked_handlers", "Handlers that are blocked and hold no slot.", &Metrics::blocked_handlers);
   gauge("threads", "Threads of the pool.", &Metrics::threads);
-  gauge("queued_bytes", "Bytes that wait to be sent.", &Metrics::queued_bytes);
+  gauge("queued_bytes", "Bytes queued to be sent.", &Metrics::queued_bytes);
   text.each("slots", "gauge", "Handlers that may run at once.", [](const Snapshot& agent) { return agent.slots; });
   text.each("world_size", "gauge", "Workers of the group.", [](const Snapshot& agent) { return agent.world_size; });
   text.each("peers", "gauge", "Other workers that are connected.",
             [](const Snapshot& agent) { return std::max<std::size_t>(agent.connections.size(), 1) - 1; });
-  text.each("oldest_pending_call_seconds", "gauge", "Age of the oldest call made that has not ended; 0: there is none.",
+  text.each("oldest_pending_call_seconds", "gauge", "Age of the oldest call made that has not ended, or 0.",
             [](const Snapshot& agent) { return agent.made.empty() ? 0.0 : seconds_of(agent.made.front().age); });
   text.each(
-      "oldest_unanswered_call_seconds", "gauge", "Age of the oldest request without an answer; 0: there is none.",
+      "oldest_unanswered_call_seconds", "gauge", "Age of the oldest request without an answer, or 0.",
       [](const Snapshot& agent) { return agent.received.empty() ? 0.0 : seconds_of(agent.received.front().age); });
   const auto rref = [&](const char* name, const char* help, std::size_t RRefCounters::*field) {
     text.each(name, "gauge", help, [field](const Snapshot& agent) { return agent.rrefs.*field; });
   };
-  rref("owner_rrefs", "Objects of this worker that others refer to.", &RRefCounters::owner_rrefs);
-  rref("forks", "References of others to objects of this worker.", &RRefCounters::forks);
-  rref("user_rrefs", "References of this worker to objects of others.", &RRefCounters::users);
-  rref("pending_user_rrefs", "Of these: not yet confirmed by their owners.", &RRefCounters::pending_users);
+  rref("owner_rrefs", "Objects of this worker that other workers refer to.", &RRefCounters::owner_rrefs);
+  rref("forks", "References of other workers to objects of this one.", &RRefCounters::forks);
+  rref("user_rrefs", "References of this worker to objects of other workers.", &RRefCounters::users);
+  rref("pending_user_rrefs", "References of this worker that their owners have not confirmed.",
+       &RRefCounters::pending_users);
 }
 
 void write_functions(Text& text, const std::vector<Snapshot>& agents) {
@@ -209,11 +208,12 @@ std::string text_of_snapshots(const std::vector<Snapshot>& snapshots) {
   const auto peer = [&](const char* name, const char* type, const char* help, uint64_t Connection::*field) {
     text.each_peer(name, type, help, [field](const Connection& one) { return one.*field; });
   };
-  peer("peer_bytes_sent_total", "counter", "Bytes sent over the connection there is now.", &Connection::bytes_sent);
-  peer("peer_bytes_received_total", "counter", "Bytes received over it.", &Connection::bytes_received);
-  peer("peer_queued_bytes", "gauge", "Bytes that wait to be sent over it.", &Connection::queued_bytes);
+  peer("peer_bytes_sent_total", "counter", "Bytes sent over the current connection.", &Connection::bytes_sent);
+  peer("peer_bytes_received_total", "counter", "Bytes received over the current connection.",
+       &Connection::bytes_received);
+  peer("peer_queued_bytes", "gauge", "Bytes queued to be sent to the peer.", &Connection::queued_bytes);
   peer("peer_pending_calls", "gauge", "Calls to the peer that have not ended.", &Connection::pending_calls);
-  text.each_peer("peer_silent_seconds", "gauge", "Time since the last byte of the peer.",
+  text.each_peer("peer_silent_seconds", "gauge", "Time since the last byte from the peer.",
                  [](const Connection& one) { return seconds_of(one.silent); });
   write_functions(text, snapshots);
   return text.take();

@@ -39,7 +39,7 @@ void list(std::ostream& out, const char* title, const std::vector<T>& entries, L
 
 void describe_connection(std::ostream& out, const Connection& one) {
   out << "  " << name_of(one.peer) << ": " << one.transport << ", " << one.pending_calls << " calls to it pending, "
-      << one.unanswered_calls << " of it unanswered";
+      << one.unanswered_calls << " from it unanswered";
   if (one.transport != "self") {
     out << "; sent " << one.bytes_sent << " bytes and " << one.requests_sent << " requests, received "
         << one.bytes_received << " bytes and " << one.requests_received << " requests; " << one.queued_bytes
@@ -63,14 +63,14 @@ void describe_reference(std::ostream& out, const LiveReference& one) {
 void describe_counters(std::ostream& out, const Agent& agent, const Metrics& m) {
   const AgentOptions& options = agent.options();
   out << "pool: " << m.threads << " threads of at most " << options.max_threads << ", " << m.active_handlers << " of "
-      << options.num_worker_threads << " slots taken, " << m.blocked_handlers << " handlers wait, " << m.queued_jobs
+      << options.num_worker_threads << " slots in use, " << m.blocked_handlers << " handlers waiting, " << m.queued_jobs
       << " jobs queued\n";
   out << "calls made: " << m.calls_made << ", completed " << m.calls_completed << ", failed " << m.calls_failed
       << " (timed out " << m.calls_timed_out << ", cancelled " << m.calls_cancelled << "), late replies "
-      << m.late_replies << ", errors nobody read " << m.errors_unread << '\n';
+      << m.late_replies << ", unread errors " << m.errors_unread << '\n';
   out << "calls served: " << m.calls_served << ", dropped " << m.calls_dropped << '\n';
   if (m.tensors_lent + m.tensors_borrowed > 0) {
-    out << "tensors on devices: lent " << m.tensors_lent << ", not given back " << m.tensors_out << ", borrowed "
+    out << "tensors on devices: lent " << m.tensors_lent << ", not released " << m.tensors_out << ", borrowed "
         << m.tensors_borrowed << '\n';
   }
   const uint64_t timed = m.latency.total();
@@ -103,7 +103,7 @@ std::string status(const Agent& agent) {
   });
   std::vector<HandlerRunning> handlers = agent.handlers_running();
   std::sort(handlers.begin(), handlers.end(), [](const auto& a, const auto& b) { return a.age > b.age; });
-  list(out, "threads in", handlers, [&](const HandlerRunning& one) {
+  list(out, "threads in use", handlers, [&](const HandlerRunning& one) {
     out << age_text(one.age) << one.function;
     if (one.caller.id >= 0) out << " for " << name_of(one.caller);
     out << '\n';

@@ -24,9 +24,10 @@ Mutex signal_mutex;
 int signal_event = -1;  // never closed: the handler may run at any time
 pid_t signal_process = -1;
 int watching_groups = 0;
-std::set<int> spawned_by;  // eventfds of those that have spawned workers
+std::set<int> spawned_by;  // eventfds of calls of spawn()
 
-/// Only what is safe in a signal handler. A forked child that has no observer ends, as it would have without us.
+/// Calls only functions that are safe in a signal handler. A forked child without an observer ends, as it would have
+/// without this handler.
 void note_status_signal(int signal) {
   const int saved = errno;
   if (::getpid() != signal_process) {
@@ -39,7 +40,7 @@ void note_status_signal(int signal) {
   errno = saved;
 }
 
-/// True: SIGUSR1 is ours.
+/// Installs the signal handler if necessary. Returns whether SIGUSR1 is handled here.
 bool take_signal() {
   struct sigaction action {};
   if (::sigaction(SIGUSR1, nullptr, &action) != 0) return false;
@@ -49,7 +50,7 @@ bool take_signal() {
   if (!ours && !free) return false;
   const int event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (event < 0) return false;
-  signal_event = event;  // a forked child must not share its parent's
+  signal_event = event;  // a forked child must not share its parent's eventfd
   signal_process = ::getpid();
   action = {};
   action.sa_handler = note_status_signal;
@@ -62,7 +63,7 @@ void write_to_stderr(std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // nobody to tell
+    if (n <= 0) return;  // stderr cannot be written
     text.remove_prefix(static_cast<std::size_t>(n));
   }
 }
@@ -84,7 +85,7 @@ void answer() {
 }
 }  // namespace
 
-/// Reads the event on the observer's thread. Several may watch: the one that reads it answers for all.
+/// Waits for the event on the observer's thread. Of several instances, the one that reads it answers for all.
 class StatusSignal::Watch : public std::enable_shared_from_this<Watch> {
  public:
   Watch(boost::asio::io_context& io, int event) : stream_(io, event) {}
@@ -118,7 +119,7 @@ void StatusSignal::watch() {
   if (event < 0) return;
   uint64_t stale = 0;
   if (watching_groups == 0 && spawned_by.empty())
-    (void)!::read(event, &stale, sizeof stale);  // it came when nobody watched
+    (void)!::read(event, &stale, sizeof stale);  // of a signal that no instance answered
   if (spawned_ < 0)
     ++watching_groups;
   else

@@ -9,14 +9,14 @@ class Observer;
 /// Writes the status of this process's workers to the error output. Any thread.
 void write_status();
 
-/// While one of these lives, SIGUSR1 has the status of this process's workers written to the error output, by the
-/// observer's thread, if a group has one, and is passed on to who has spawned workers. Where the program has set what
-/// SIGUSR1 does, or ignores it, nothing is changed. The handler stays when the last of these goes, and then does
-/// nothing: a signal that comes late must not end the process.
+/// While an instance exists, SIGUSR1 requests the status. The observer's thread then writes the status of this
+/// process's workers to stderr, if a group has an instance, and notifies the calls of spawn() that have one. If the
+/// program handles or ignores SIGUSR1, nothing changes. The signal handler remains after the last instance is gone and
+/// then does nothing, so that a late signal does not end the process.
 class StatusSignal {
  public:
   StatusSignal();
-  /// Of a process that has spawned workers: SIGUSR1 makes this eventfd, which outlives it, readable.
+  /// For a call of spawn(): SIGUSR1 makes this eventfd readable, which must outlive this object.
   explicit StatusSignal(int spawned);
   ~StatusSignal();
   StatusSignal(const StatusSignal&) = delete;

@@ -1,4 +1,4 @@
-// Recording. What becomes of it is in trace_file.cpp.
+// Recording of spans. trace_file.cpp writes them to the file.
 #include "tendril/rpc/observe/trace.h"
 
 #include <pthread.h>
@@ -11,12 +11,12 @@
 
 namespace tendril::rpc::detail {
 
-/// One thread's spans. Written by this thread only.
+/// The spans of one thread. Only that thread writes them.
 struct Trace::Buffer {
   int thread_id = 0;
   std::string thread_name;
   Chunk* first = nullptr;  // published with the buffer
-  Chunk* last = nullptr;   // the writing thread's
+  Chunk* last = nullptr;   // used by the writing thread only
 };
 
 namespace {
@@ -39,7 +39,7 @@ Trace::Trace(std::string path, WorkerInfo self, uint64_t incarnation, std::size_
     : path_(std::move(path)),
       self_(std::move(self)),
       serial_(next_trace_serial()),
-      last_id_(incarnation << 32),  // ids of different workers do not meet
+      last_id_(incarnation << 32),  // ids of different workers do not collide
       chunks_left_(static_cast<int64_t>((max_spans + kChunkSpans - 1) / kChunkSpans)) {}
 
 Trace::~Trace() {
@@ -87,7 +87,7 @@ Trace::Buffer* Trace::buffer_of_this_thread() noexcept try {
   }
   recent_buffer = {serial_, buffer.get()};
   return buffer.get();
-} catch (...) {  // no memory
+} catch (...) {  // out of memory
   return nullptr;
 }
 
@@ -111,8 +111,8 @@ std::vector<Trace::Thread> Trace::threads() const {
     thread.id = buffer->thread_id;
     thread.name = buffer->thread_name;
     for (const Chunk *chunk = buffer->first, *next = nullptr; chunk; chunk = next) {
-      // First: a chunk that has a next one is full. The other way round its last spans could be missed, and the next's
-      // not.
+      // `next` is read first, because a chunk that has a next one is full. In the other order, the last spans of this
+      // chunk could be missed while those of the next are found.
       next = chunk->next.load(std::memory_order_acquire);
       const std::size_t used = chunk->used.load(std::memory_order_acquire);
       const std::size_t before = thread.spans.size();

@@ -21,18 +21,18 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc::detail {
 
-/// Something that took time at one worker.
+/// An activity that took time at one worker.
 struct TraceSpan {
   enum class Kind : uint8_t {
-    send,      ///< a thread makes a call: until the request has been handed to the link
+    send,      ///< a thread makes a call, until the request has been passed to the link
     call,      ///< from the call to its result or error
     handler,   ///< a thread runs the served function
-    deferred,  ///< from there to an answer that came later: of a coroutine or a Future
-    // Of a backward over workers (dist/); `function` is the pass's number, `peer` its root.
-    pass,   ///< a worker's part, from the first that it hears of it
+    deferred,  ///< from the handler's start to a later answer, by a coroutine or a Future
+    // Of a backward over several workers (dist/); `function` is the number of the pass, `peer` its root.
+    pass,   ///< a worker's part, from the moment it learns of the pass
     graph,  ///< a thread runs the part's graph
-    walk,   ///< a thread looks what the roots depend on
-    lead,   ///< a thread runs the worker's I/O (docs/rpc.md, "Who runs what"): one at a time
+    walk,   ///< a thread finds the dependencies of the roots
+    lead,   ///< a thread runs the worker's I/O, one thread at a time (docs/rpc.md, "Who runs what")
   };
   Kind kind = Kind::send;
   bool failed = false;
@@ -44,8 +44,8 @@ struct TraceSpan {
 
 static_assert(std::is_trivially_copyable_v<TraceSpan>);
 
-/// The spans of one agent, and the file that they end up in (docs/observability.md). Recording takes no lock: each
-/// thread writes to a buffer of its own. Memory is bounded: beyond `max_spans` further ones are counted only.
+/// The spans of one agent, and the file to which they are written (docs/observability.md). Recording takes no lock,
+/// because each thread writes to its own buffer. Memory is bounded: spans beyond `max_spans` are only counted.
 class Trace {
  public:
   static constexpr std::size_t kMaxSpans = std::size_t{1} << 20;  ///< 56 MiB
@@ -55,13 +55,13 @@ class Trace {
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
-  /// Gives a request its own span, in the trace of `context`; a new trace where there is none. Returns the span's id.
+  /// Assigns a new span to a request, in the trace of `context` or, without one, in a new trace. Returns the span's id.
   uint64_t begin_call(const CallContext& context, Message& request) noexcept;
   void record(const TraceSpan& span) noexcept;
-  /// For a span that is no call.
+  /// Returns an id for a span that is not a call.
   uint64_t next_id() noexcept { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
-  /// All that has been recorded, by threads. Others may record meanwhile.
+  /// All recorded spans, by thread. Other threads may record meanwhile.
   struct Thread {
     int id = 0;
     std::string name;
@@ -70,16 +70,16 @@ class Trace {
   std::vector<Thread> threads() const;
   uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 
-  /// Adds this worker to the file. `group` tells the runs apart: a trace that another one has left there is replaced.
-  /// Where other workers add themselves at the same time, it waits for them, for 10 s at most. Throws UsageError if the
-  /// path is a symbolic link or a file that is neither empty nor a trace, std::system_error, TimeoutError.
+  /// Adds this worker to the file. `group` distinguishes runs: a trace of another run is replaced. Waits for other
+  /// workers that add themselves at the same time, for at most 10 s. Throws UsageError if the path is a symbolic link
+  /// or a file that is neither empty nor a trace, std::system_error, TimeoutError.
   void write(const std::string& group, const ClockFit& clock) const;
 
  private:
   static constexpr std::size_t kChunkSpans = 256;
   struct Chunk {
-    std::array<std::byte, kChunkSpans * sizeof(TraceSpan)> spans;  // not initialised: that would cost as much again
-    std::atomic<std::size_t> used{0};                              // the spans before it do not change any more
+    std::array<std::byte, kChunkSpans * sizeof(TraceSpan)> spans;  // not initialized, which would double the cost
+    std::atomic<std::size_t> used{0};                              // spans before this index no longer change
     std::atomic<Chunk*> next{nullptr};
   };
   struct Buffer;
@@ -90,7 +90,7 @@ class Trace {
 
   const std::string path_;
   const WorkerInfo self_;
-  const uint64_t serial_;  // no other trace of this process has it
+  const uint64_t serial_;  // unique among the traces of this process
   std::atomic<uint64_t> last_id_;
   std::atomic<int64_t> chunks_left_;
   std::atomic<uint64_t> dropped_{0};
@@ -98,17 +98,17 @@ class Trace {
   std::unordered_map<int, std::unique_ptr<Buffer>> buffers_;  // by thread id
 };
 
-/// Throws as Trace::write would for this path; changes nothing.
+/// Throws the errors that Trace::write would throw for this path. Changes nothing.
 void check_trace_path(const std::string& path);
 
-/// Where an agent's spans go; null: nowhere.
+/// Returns the trace that records an agent's spans, or null.
 std::shared_ptr<Trace> trace_of(const Agent& agent) noexcept;
 
 inline int64_t trace_ns(Clock::time_point when) noexcept {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(when.time_since_epoch()).count();
 }
 
-/// The part of a call on the thread that makes it; recorded at the end of the scope, if it has begun.
+/// Records the part of a call on the calling thread, at the end of the scope, if `begin` has been called.
 class TraceSend {
  public:
   void begin(Trace& trace, const TraceSpan& span) noexcept {

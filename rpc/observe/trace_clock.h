@@ -13,18 +13,20 @@ class Agent;
 
 namespace tendril::rpc::detail {
 
-/// Rank 0's steady clock minus this process's, at a moment of this process's.
+/// Rank 0's steady clock minus this process's steady clock, at a time of the latter.
 struct ClockOffset {
   int64_t at_ns = 0;
   int64_t offset_ns = 0;
-  int64_t error_ns = 0;  ///< the true offset is within so much of it
+  int64_t error_ns = 0;  ///< the true offset differs from `offset_ns` by at most this
 };
 
-/// Asks rank 0 for the time several times, and takes the quickest answer: the clock was read at some moment of the
-/// round trip, so that half of it is the error. At rank 0 itself exact. Throws what calls throw.
+/// Asks rank 0 for the time several times and uses the fastest answer. Rank 0 has read its clock at some moment of the
+/// round trip, so the error is at most half of the round trip. At rank 0 itself, the result is exact. Throws the errors
+/// of calls.
 ClockOffset measure_clock(Agent& agent, Clock::time_point deadline);
 
-/// From this process's steady clock to rank 0's: a line through two measurements, since clocks drift.
+/// Converts from this process's steady clock to rank 0's: a line through two measurements, because clocks drift.
+/// Outside them, the offset of the nearer measurement applies.
 struct ClockFit {
   ClockOffset first, last;
 

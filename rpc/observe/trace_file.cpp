@@ -1,6 +1,7 @@
-// The file: Chrome's trace format, which Perfetto reads. One JSON object, one event a line, so that a worker that
-// leaves can add its events to those of others, and the partial event of a killed one can be cut off. The path may
-// come from the environment, so files other than traces are never changed, and a symbolic link is not followed.
+// The file has Chrome's trace format, which Perfetto reads: one JSON object with one event per line. A worker that
+// leaves can therefore add its events to those of other workers, and the partial event of a killed worker can be cut
+// off. The path may come from the environment, so files other than traces are never changed, and symbolic links are not
+// followed.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -46,7 +47,7 @@ std::string json_string(std::string_view text) {
   return out + '"';
 }
 
-/// Nanoseconds as the format's microseconds.
+/// Converts nanoseconds to the format's microseconds.
 std::string microseconds_of(int64_t ns) {
   char text[40];
   std::snprintf(text, sizeof text, "%lld.%03lld", static_cast<long long>(ns / 1000), static_cast<long long>(ns % 1000));
@@ -59,7 +60,7 @@ std::string hex(uint64_t id) {
   return text;
 }
 
-/// The lines of one worker.
+/// The events of one worker, one per line.
 class Events {
  public:
   Events(WorkerInfo self, const ClockFit& clock) : pid_(self.id), self_(std::move(self)), clock_(clock) {}
@@ -171,13 +172,13 @@ struct stat status_of(int fd, const std::string& path) {
   return status;
 }
 
-/// Whether the path still leads to this file.
+/// Whether the path still names this file.
 bool is_at(const struct stat& file, const std::string& path) {
   struct stat there {};
   return ::lstat(path.c_str(), &there) == 0 && there.st_dev == file.st_dev && there.st_ino == file.st_ino;
 }
 
-/// Throws UsageError unless the file is empty, a trace, or the beginning of one (of a killed worker).
+/// Throws UsageError unless the file is empty, a trace, or the beginning of one (left by a killed worker).
 void check_is_trace(int fd, const struct stat& status, const std::string& path) {
   TENDRIL_CHECK_AS(UsageError, S_ISREG(status.st_mode), path, " is not a regular file");
   std::string beginning(kBeginning.size(), '\0');
@@ -187,11 +188,11 @@ void check_is_trace(int fd, const struct stat& status, const std::string& path) 
   TENDRIL_CHECK_AS(UsageError, kBeginning.starts_with(beginning), path, " is not a trace, and is not overwritten");
 }
 
-/// None: there is no such file.
+/// Returns no descriptor if the file does not exist.
 UniqueFd open_existing(const std::string& path) {
   UniqueFd file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!file && errno == ENOENT) return file;
-  TENDRIL_CHECK_AS(UsageError, file || errno != ELOOP, path, " is a symbolic link, which a trace does not follow");
+  TENDRIL_CHECK_AS(UsageError, file || errno != ELOOP, path, " is a symbolic link, expected a regular file");
   if (!file) throw_errno(path);
   check_is_trace(file.get(), status_of(file.get(), path), path);
   return file;
@@ -206,7 +207,7 @@ UniqueFd open_or_make(const std::string& path) {
   }
 }
 
-/// Puts a file with this text in the place of the one that is there, all at once. False: its folder takes no new file.
+/// Atomically replaces the file by one with this text. Returns false if the directory does not permit new files.
 bool replace(const std::string& path, mode_t mode, std::string_view text) {
   std::string temporary = path + ".XXXXXX";
   const UniqueFd file(::mkostemp(temporary.data(), O_CLOEXEC));
@@ -231,13 +232,13 @@ void lock_file(int fd, const std::string& path) {
   }
 }
 
-/// Whether the text, which begins as an event does, is all of it: one that was cut has not closed its first brace.
+/// Whether the text, which begins like an event, is a whole event: a truncated event has not closed its first brace.
 bool is_whole_event(std::string_view text) {
   return text.ends_with('}') && tendril::detail::scan_json(text, [](char, int) {}) == 0;
 }
 
-/// Where to go on writing in a file of this run: 0 if it is not one of it. What follows the last whole event is of a
-/// worker that was killed while it wrote: the beginning of an event or of the trailer, or nothing.
+/// Returns the offset after the last whole event of a file of this run, or 0 if the file is of another run. A worker
+/// that was killed while it wrote may have left the beginning of an event or of the trailer there.
 off_t end_of_events(int fd, std::string_view header, off_t size) {
   std::string tail(header.size(), '\0');
   if (::pread(fd, tail.data(), tail.size(), 0) != static_cast<ssize_t>(tail.size()) || tail != header) return 0;
@@ -283,7 +284,7 @@ std::string Trace::events(const ClockFit& clock) const {
 }
 
 void Trace::write(const std::string& group, const ClockFit& clock) const {
-  // Not the group's id itself: that is for its members.
+  // Not the group's id itself, which is for its members only.
   const std::string run = hex(crc32c(std::as_bytes(std::span(group))));
   const std::string header = std::string(kBeginning) + run + "},\"traceEvents\":[\n";
   std::string text = events(clock);

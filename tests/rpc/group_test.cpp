@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_belong_to_the_group_is_told_so_and_the
       {2, [](std::string& name, InitOptions&) { name = "w1"; }, "the name 'w1' is not unique: ranks ", -1},
       {2, [](std::string&, InitOptions& options) { options.rank = 1; }, "two workers have rank 1: 'w", 2},
       {1, [](std::string&, InitOptions& options) { options.world_size = 4; },
-       "world sizes differ: rank 0 says 3, rank 1 ('w1') says 4", 1},
+       "world sizes differ: rank 0 has 3, rank 1 ('w1') has 4", 1},
       {1, [](std::string& name, InitOptions&) { name = "no spaces"; },
        "rank 1: the name 'no spaces' is not 1 to 127 characters", 1},
   };

@@ -1,4 +1,4 @@
-// Which addresses workers listen on and dial.
+// The addresses that workers listen on and dial.
 #include "tendril/rpc/launch/addresses.h"
 
 #include <boost/test/unit_test.hpp>
@@ -21,7 +21,7 @@ MeetingPoint point(const char* name, const char* address, bool proof_given) { re
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(without_a_key_a_group_meets_on_loopback_alone) {
+BOOST_AUTO_TEST_CASE(groups_without_key_stay_on_loopback) {
   const std::string text = text_of_error([] { check_meeting_point(point("node1", "10.0.0.1", false)); });
   BOOST_TEST(contains(text, "master_addr (MASTER_ADDR) 'node1' is an address that other hosts can reach"));
   BOOST_TEST(contains(text, "Make one with `head -c 32 /dev/urandom > key; chmod 600 key`"));
@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(without_a_key_a_group_meets_on_loopback_alone) {
   BOOST_TEST(listen_options(point("node1", "127.0.1.1", false), ip("127.0.0.1"), "").tcp_host == "127.0.0.1");
 }
 
-BOOST_AUTO_TEST_CASE(who_says_loopback_means_this_host_with_a_key_too) {
+BOOST_AUTO_TEST_CASE(loopback_names_mean_this_host) {
   for (const char* name : {"127.0.0.1", "localhost", "::1"}) {
     const MeetingPoint here = point(name, name[0] == ':' ? "::1" : "127.0.0.1", true);
     BOOST_TEST(here.is_this_host_only());
@@ -41,31 +41,31 @@ BOOST_AUTO_TEST_CASE(who_says_loopback_means_this_host_with_a_key_too) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(rank_0_listens_everywhere_where_its_address_is_none_of_its_own) {
+BOOST_AUTO_TEST_CASE(rank_0_may_listen_on_all_interfaces) {
   BOOST_TEST(rendezvous_address(point("node1", "127.0.1.1", true)) == ip("0.0.0.0"));  // /etc/hosts
   BOOST_TEST(rendezvous_address(point("service", "203.0.113.1", true)) == ip("0.0.0.0"));
   BOOST_TEST(rendezvous_address(point("service", "2001:db8::1", true)) == ip("::"));
   const auto listen = rank_0_listen_options(point("node1", "127.0.1.1", true), 5);
   BOOST_TEST(listen.tcp_host == "0.0.0.0");
-  BOOST_TEST(listen.advertised_host == "127.0.0.1");  // for others: rank 0's host
+  BOOST_TEST(listen.advertised_host == "127.0.0.1");  // other workers take it for rank 0's host
   BOOST_TEST(listen.tcp_port == 5);
   BOOST_TEST(rank_0_listen_options(point("node1", "127.0.1.1", false), 5).advertised_host == "");
   BOOST_TEST(network().is_of_this_host(ip("127.0.0.1")));
   BOOST_TEST(!network().is_of_this_host(ip("203.0.113.1")));
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_listens_where_it_reached_rank_0_from) {
+BOOST_AUTO_TEST_CASE(worker_listens_on_interface_towards_rank_0) {
   const MeetingPoint there = point("node1", "10.0.0.1", true);
   const Agent::ListenOptions far = listen_options(there, ip("10.0.0.7"), "");
   BOOST_TEST(far.tcp_host == "10.0.0.7");
   BOOST_TEST(far.advertised_host == "");
-  // On rank 0's own host, by loopback.
+  // On rank 0's host, over loopback.
   const Agent::ListenOptions near = listen_options(there, ip("127.0.0.1"), "");
   BOOST_TEST(near.tcp_host == "0.0.0.0");
   BOOST_TEST(near.advertised_host == "127.0.0.1");
 }
 
-BOOST_AUTO_TEST_CASE(loopback_said_by_another_host_means_that_of_rank_0) {
+BOOST_AUTO_TEST_CASE(advertised_loopback_means_host_of_rank_0) {
   const auto dialled = [](const char* said, const char* master) {
     return dialled_endpoint(Agent::Endpoint::parse(said), ip(master)).to_string();
   };
@@ -75,11 +75,11 @@ BOOST_AUTO_TEST_CASE(loopback_said_by_another_host_means_that_of_rank_0) {
   BOOST_TEST(dialled("unix:/x", "10.0.0.1") == "unix:/x");
 }
 
-BOOST_AUTO_TEST_CASE(an_interface_is_named) {
+BOOST_AUTO_TEST_CASE(interface_option_selects_the_address) {
   BOOST_TEST(interface_address("lo").is_loopback());
   const std::string text = text_of_error([] { interface_address("no-such"); });
-  BOOST_TEST(contains(text, "the network interface 'no-such' (interface, TENDRIL_SOCKET_IFNAME) is not there"));
-  BOOST_TEST(contains(text, "there are: "));
+  BOOST_TEST(contains(text, "the network interface 'no-such' (interface, TENDRIL_SOCKET_IFNAME) does not exist"));
+  BOOST_TEST(contains(text, "interfaces of this host: "));
   BOOST_TEST(contains(text, "lo"));
   const MeetingPoint there = point("node1", "10.0.0.1", true);
   BOOST_TEST(listen_options(there, ip("10.0.0.7"), "lo").tcp_host == interface_address("lo").to_string());

@@ -32,7 +32,7 @@ void begin_to_go_on(int steps) { (void)go_on(steps); }
 
 std::atomic<int> looks{0};         // how often `drain` has found worker 1 busy
 std::atomic<bool> drained{false};  // `drain` has returned on worker 1
-std::atomic<int> rounds{0};        // how often worker 1 has compared its counts with the other's
+std::atomic<int> rounds{0};        // how often worker 1 has compared its counts with worker 0's
 
 /// Delays worker 1 between the arrival of a reply and the continuation that waits for it, until `drain` has checked the
 /// worker in between.
@@ -96,7 +96,7 @@ class TwoThreads {
   std::string failure_;
 };
 
-/// What `drain` throws at each of two workers.
+/// Returns the errors that `drain` throws at the two workers.
 std::array<std::string, 2> drain(const std::array<Agent*, 2>& workers, std::chrono::milliseconds timeout) {
   TwoThreads both;
   std::array<std::string, 2> errors;
@@ -144,15 +144,15 @@ struct Pair {
   CuttingProxy proxy{b.listen({.unix_socket = false})};
 };
 
-BOOST_AUTO_TEST_CASE(it_is_over_once_everybody_is_idle_and_everything_has_arrived) {
+BOOST_AUTO_TEST_CASE(drain_returns_once_all_workers_are_idle) {
   Cluster cluster(2);
   for (int i = 0; i < 10; ++i) BOOST_TEST(rpc_sync<&same>(cluster[i % 2], 1 - i % 2, i) == i);
   for (const std::string& error : drain::drain(cluster, 60s)) BOOST_TEST(error == "");
 }
 
-BOOST_AUTO_TEST_CASE(who_is_connected_with_few_says_little_in_a_group_of_any_size) {
+BOOST_AUTO_TEST_CASE(contribution_is_short_with_few_connections) {
   constexpr int kWorkers = 1000;
-  /// The other workers, none of them connected.
+  /// The other workers. None of them is connected.
   struct Rest final : tendril::rpc::detail::Gathering {
     std::vector<std::string> gather(const std::string&, std::string contribution, std::chrono::milliseconds) override {
       longest = std::max(longest, contribution.size());
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(who_is_connected_with_few_says_little_in_a_group_of_any_siz
   BOOST_TEST(rest.longest < 32u);
 }
 
-BOOST_AUTO_TEST_CASE(it_waits_for_coroutines_that_outlive_their_calls) {
+BOOST_AUTO_TEST_CASE(drain_waits_for_detached_coroutines) {
   Cluster cluster(2, {}, served_functions(), [](Agent& agent) {
     if (agent.self().id == 1) agent.add_hook(std::make_shared<SlowReading>());
   });
@@ -188,12 +188,12 @@ BOOST_AUTO_TEST_CASE(it_waits_for_coroutines_that_outlive_their_calls) {
   BOOST_TEST(steps_taken == 4);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_comes_at_its_deadline_leaves_all_the_same) {
+BOOST_AUTO_TEST_CASE(idle_workers_drain_at_their_deadline) {
   Cluster cluster(2);
   for (const std::string& error : drain::drain(cluster, 0ms)) BOOST_TEST(error == "");
 }
 
-BOOST_AUTO_TEST_CASE(request_on_the_way_ends_the_wait_at_the_deadline) {
+BOOST_AUTO_TEST_CASE(request_in_transit_fails_drain_at_deadline) {
   Pair pair;
   pair.hold_a_request();
   for (const std::string& error : pair.drain(300ms))
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(request_on_the_way_ends_the_wait_at_the_deadline) {
                error);
 }
 
-BOOST_AUTO_TEST_CASE(late_request_is_waited_for) {
+BOOST_AUTO_TEST_CASE(drain_waits_for_late_request) {
   Pair pair;
   pair.hold_a_request();
   rounds = 0;
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(late_request_is_waited_for) {
   BOOST_TEST(pair.b.traffic().requests_received == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(what_was_lost_with_a_connection_is_not_waited_for) {
+BOOST_AUTO_TEST_CASE(drain_ignores_requests_of_ended_connections) {
   Pair pair;
   pair.hold_a_request();
   const auto lost = std::make_exception_ptr(PeerLostError("it is lost", true));

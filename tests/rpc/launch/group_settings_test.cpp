@@ -43,7 +43,7 @@ const Variables plain = {{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "lo
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(the_environment_says_what_the_options_do_not) {
+BOOST_AUTO_TEST_CASE(environment_fills_unset_options) {
   check(settings(plain), 2, 4, "127.0.0.1", 29500);
   check(settings(plain, {.rank = 1, .world_size = 3, .master_addr = "127.0.1.1", .master_port = 30000}), 1, 3,
         "127.0.1.1", 30000);
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(the_environment_says_what_the_options_do_not) {
   check(settings(plain, {.rank = 3}), 3, 4, "127.0.0.1", 29500);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_launcher_says_counts_where_the_options_say_nothing) {
+BOOST_AUTO_TEST_CASE(options_override_the_launcher) {
   const Variables mpi = {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
   check(settings(mpi), 1, 2, "127.0.0.1", 29500);
   check(settings(mpi, {.rank = 0, .world_size = 3, .master_port = 4000}), 0, 3, "127.0.0.1", 4000);
@@ -68,18 +68,18 @@ BOOST_AUTO_TEST_CASE(ranks_on_several_hosts_need_a_master) {
                        "on: mpiexec -genv MASTER_ADDR <the host of rank 0> ...; started by MPICH's Hydra (") == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(an_allocation_without_srun_is_told_what_to_type) {
+BOOST_AUTO_TEST_CASE(error_without_srun_gives_the_command) {
   const std::string text = error_of({{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}});
   BOOST_TEST(text.find("this is a Slurm allocation, but srun has not started this process; type: srun -n 4 ") == 0u);
   check(settings({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}}, {.rank = 1, .world_size = 2}), 1, 2, "127.0.0.1",
         29500);
 }
 
-BOOST_AUTO_TEST_CASE(a_group_of_one_needs_no_port) {
+BOOST_AUTO_TEST_CASE(single_worker_needs_no_port) {
   check(settings({}, {.rank = 0, .world_size = 1}), 0, 1, "127.0.0.1", 0);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_missing_or_malformed_is_named) {
+BOOST_AUTO_TEST_CASE(errors_name_missing_or_malformed_settings) {
   auto without = [](const std::string& name) {
     Variables variables = plain;
     variables.erase(name);
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(what_is_missing_or_malformed_is_named) {
              "init_timeout must be positive, got 0 ms; no launcher was detected");
 }
 
-BOOST_AUTO_TEST_CASE(the_environment_may_ask_for_handles_of_device_memory) {
+BOOST_AUTO_TEST_CASE(environment_can_enable_cuda_ipc) {
   for (const char* const nothing : {static_cast<const char*>(nullptr), "", "0"}) {
     BOOST_TEST(!detail::given_cuda_ipc(false, nothing));
     BOOST_TEST(detail::given_cuda_ipc(true, nothing));
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(the_environment_may_ask_for_handles_of_device_memory) {
   BOOST_CHECK_THROW(detail::given_cuda_ipc(false, "yes"), UsageError);
 }
 
-BOOST_AUTO_TEST_CASE(addresses_and_names_are_left_to_be_checked_and_resolved) {
+BOOST_AUTO_TEST_CASE(addresses_are_neither_checked_nor_resolved) {
   BOOST_TEST(settings(plain, {.master_addr = "node7"}).master_addr == "node7");
   BOOST_TEST(settings(plain, {.master_addr = "10.0.0.1"}).master_addr == "10.0.0.1");
 }

@@ -1,4 +1,4 @@
-// How workers come together: rank 0's agent as the rendezvous, and connections that are made when they are needed.
+// How workers join a group: rank 0's agent is the rendezvous, and connections are made on demand.
 #include <barrier>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -74,7 +74,7 @@ void wait_until_somebody_listens(const ReservedPort& port) {
   });
 }
 
-/// Runs `work` as each worker of a group, in a thread each; returns what each has thrown.
+/// Runs `work` as each worker of a group, in one thread each. Returns the errors that they throw.
 std::vector<std::string> as_group(int world_size, const std::function<void(Group&, int)>& work,
                                   const std::function<void(InitOptions&)>& change = {}) {
   const ReservedPort port;
@@ -99,7 +99,7 @@ void expect_good(const std::vector<std::string>& errors) {
   for (const std::string& error : errors) BOOST_TEST(error == "no exception");
 }
 
-/// How many connections to other workers this one has.
+/// Returns the number of connections to other workers.
 std::size_t connections(const Group& group) { return group.agent()->connections().size() - 1; }
 
 BOOST_AUTO_TEST_CASE(twenty_four_workers_meet) {
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(twenty_four_workers_meet) {
   }));
 }
 
-BOOST_AUTO_TEST_CASE(a_group_with_certificates_meets_and_calls_under_tls) {
+BOOST_AUTO_TEST_CASE(certificates_protect_calls_with_tls) {
   const Certificates folder;
   const Certificates::Authority authority(folder, "authority");
   const TlsFiles files = authority.issue("member", {.names = "DNS:w0,DNS:w1,DNS:w2"});
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(a_group_with_certificates_meets_and_calls_under_tls) {
       }));
 }
 
-BOOST_AUTO_TEST_CASE(who_has_a_key_or_another_authority_where_the_group_has_certificates_is_told_and_named) {
+BOOST_AUTO_TEST_CASE(certificate_group_refuses_other_credentials) {
   const Certificates folder;
   const TlsFiles member = Certificates::Authority(folder, "authority").issue("w0");
   const TlsFiles stranger = Certificates::Authority(folder, "elsewhere").issue("stranger");
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(who_has_a_key_or_another_authority_where_the_group_has_cert
   BOOST_TEST(contains(error, "the other side refused this worker's certificate: tlsv1 alert unknown ca"), error);
 }
 
-BOOST_AUTO_TEST_CASE(who_has_certificates_where_the_group_has_a_key_is_told) {
+BOOST_AUTO_TEST_CASE(key_group_refuses_certificates) {
   const Certificates folder;
   const TlsFiles files = Certificates::Authority(folder, "authority").issue("member");
   const ReservedPort port;
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(who_has_certificates_where_the_group_has_a_key_is_told) {
   BOOST_TEST(contains(error, "the other side does not use a shared key, but this worker does"), error);
 }
 
-BOOST_AUTO_TEST_CASE(workers_that_take_little_in_a_message_meet_all_the_same) {
+BOOST_AUTO_TEST_CASE(small_payload_limits_allow_gatherings) {
   expect_good(as_group(
       8,
       [](Group& group, int) {
@@ -186,18 +186,18 @@ BOOST_AUTO_TEST_CASE(workers_that_take_little_in_a_message_meet_all_the_same) {
       [](InitOptions& options) { options.agent.limits.max_payload_bytes = 4096; }));
 }
 
-BOOST_AUTO_TEST_CASE(workers_are_connected_when_something_is_sent) {
+BOOST_AUTO_TEST_CASE(connections_are_made_on_demand) {
   expect_good(as_group(4, [](Group& group, int rank) {
     if (connections(group) != (rank == 0 ? 3u : 1u)) throw UsageError("connected with more than rank 0");
     group.barrier();
     if (rank == 2 && rpc_sync<&add>(*group.agent(), 3, 1, 2) != 3) throw UsageError("a wrong sum");
     group.barrier();
     const std::size_t expected = rank == 0 ? 3 : rank == 1 ? 1 : 2;
-    if (connections(group) != expected) throw UsageError("other connections than those that were needed");
+    if (connections(group) != expected) throw UsageError("unexpected connections");
   }));
 }
 
-BOOST_AUTO_TEST_CASE(all_may_call_all_for_the_first_time_at_once) {
+BOOST_AUTO_TEST_CASE(simultaneous_first_calls_succeed) {
   constexpr int n = 6;
   for (const auto grace : {10'000ms, 0ms}) {
     for (int again = 0; again < 10; ++again) {
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(all_may_call_all_for_the_first_time_at_once) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_first_call_to_a_worker_that_has_gone_says_that_it_has_not_run) {
+BOOST_AUTO_TEST_CASE(first_call_to_departed_worker_never_runs) {
   const ReservedPort port;
   std::barrier gone(2);
   bool may_have_run = true;
@@ -244,12 +244,12 @@ BOOST_AUTO_TEST_CASE(a_first_call_to_a_worker_that_has_gone_says_that_it_has_not
       gone.arrive_and_wait();
     });
   }
-  // It was dialled, or had said goodbye before, or rank 0 had heard of its end and told: each has a text of its own.
+  // The connection attempt failed, or the worker had said goodbye, or rank 0 had reported its end. The text differs.
   BOOST_TEST(contains(error, "worker 'w2' (rank 2)"), error);
   BOOST_TEST(!may_have_run);
 }
 
-BOOST_AUTO_TEST_CASE(the_missing_are_named) {
+BOOST_AUTO_TEST_CASE(timeout_names_missing_workers) {
   const ReservedPort port;
   std::string at_0, at_2;
   {
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(the_missing_are_named) {
   BOOST_TEST(contains(at_2, "after 500 ms these workers have not joined: rank 1"), at_2);
 }
 
-BOOST_AUTO_TEST_CASE(where_nobody_listens_the_worker_says_so) {
+BOOST_AUTO_TEST_CASE(unreachable_rank_0_is_reported) {
   const ReservedPort port;
   const std::string text =
       error_of<tendril::rpc::TimeoutError>([&] { Group group("w1", member_of(port, 1, 2, 100ms)); });
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(where_nobody_listens_the_worker_says_so) {
   BOOST_TEST(contains(text, "is rank 0 running?"));
 }
 
-/// Answers one enquiry: come again later.
+/// Answers one enquiry with `try_later`.
 void turn_away(tcp::socket& socket) {
   detail::TlsContext context(kKey);
   const rpc_test::RawTls tls(socket.native_handle(), false, context);
@@ -285,10 +285,10 @@ void turn_away(tcp::socket& socket) {
   if (SSL_write(tls.ssl(), bytes.data(), static_cast<int>(bytes.size())) <= 0) throw std::runtime_error("not answered");
 }
 
-BOOST_AUTO_TEST_CASE(a_last_enquiry_that_the_deadline_cuts_short_does_not_hide_what_an_earlier_one_was_told) {
+BOOST_AUTO_TEST_CASE(truncated_enquiry_keeps_earlier_reason) {
   boost::asio::io_context io;
   tcp::acceptor acceptor(io, {boost::asio::ip::address_v4::loopback(), 0});
-  // Connections are accepted by the system after the first, and nobody answers.
+  // After the first connection, the system accepts further ones, but nothing answers them.
   std::jthread rank_0([&] {
     tcp::socket first = acceptor.accept();
     turn_away(first);
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(a_last_enquiry_that_the_deadline_cuts_short_does_not_hide_w
   BOOST_TEST(contains(text, "within 3000 ms: there is another group"), text);
 }
 
-BOOST_AUTO_TEST_CASE(a_port_in_use_is_refused_with_the_way_out) {
+BOOST_AUTO_TEST_CASE(port_in_use_error_suggests_another_port) {
   const ReservedPort port;
   Group first("w0", member_of(port, 0, 1));
   const std::string text = error_of<UsageError>([&] { Group second("w0", member_of(port, 0, 1)); });
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(a_port_in_use_is_refused_with_the_way_out) {
   BOOST_TEST(contains(text, "Address already in use; choose another master_port (MASTER_PORT)"), text);
 }
 
-BOOST_AUTO_TEST_CASE(garbage_on_the_port_is_shut_out_and_disturbs_nobody) {
+BOOST_AUTO_TEST_CASE(garbage_does_not_disturb_the_group) {
   const ReservedPort port;
   std::vector<std::string> errors(2);
   std::jthread zero([&] { errors[0] = error_of<RpcError>([&] { Group("w0", member_of(port, 0, 2)).shutdown(); }); });
@@ -322,20 +322,20 @@ BOOST_AUTO_TEST_CASE(garbage_on_the_port_is_shut_out_and_disturbs_nobody) {
   };
   send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   send(std::string(100'000, '\xff'));
-  for (tcp::socket& stranger : strangers) {  // closed: it read enough to know
+  for (tcp::socket& stranger : strangers) {  // rank 0 closes the connection as soon as it recognizes garbage
     std::string answer(4096, '\0');
     boost::system::error_code error;
     answer.resize(boost::asio::read(stranger, boost::asio::buffer(answer), error));
     BOOST_TEST(error.failed());
     BOOST_TEST(!contains(answer, "w0"));
   }
-  for (int i = 0; i < 200; ++i) send(i % 2 == 0 ? std::string("\x16\x03\x01", 3) : "");  // and keep silent
+  for (int i = 0; i < 200; ++i) send(i % 2 == 0 ? std::string("\x16\x03\x01", 3) : "");  // and nothing more
   errors[1] = error_of<RpcError>([&] { Group("w1", member_of(port, 1, 2)).shutdown(); });
   zero.join();
   expect_good(errors);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_with_another_key_is_told_at_once_and_named_at_the_deadline) {
+BOOST_AUTO_TEST_CASE(worker_with_another_key_is_refused) {
   const ReservedPort port;
   std::string missing;
   std::jthread zero(
@@ -349,7 +349,7 @@ BOOST_AUTO_TEST_CASE(a_worker_with_another_key_is_told_at_once_and_named_at_the_
              missing);
 }
 
-BOOST_AUTO_TEST_CASE(the_end_of_rank_0_ends_a_gathering) {
+BOOST_AUTO_TEST_CASE(loss_of_rank_0_ends_gathering) {
   const ReservedPort port;
   std::string text;
   std::jthread one([&] {
@@ -363,8 +363,8 @@ BOOST_AUTO_TEST_CASE(the_end_of_rank_0_ends_a_gathering) {
   BOOST_TEST(contains(text, "rank 0 is gone"), text);
 }
 
-BOOST_AUTO_TEST_CASE(a_late_worker_still_learns_why_the_group_failed) {
-  const ReservedPort port;  // rank 2 never comes; rank 1 tries again and again, at least every 100 ms
+BOOST_AUTO_TEST_CASE(late_worker_learns_why_group_failed) {
+  const ReservedPort port;  // rank 2 never joins; rank 1 retries at least every 100 ms
   std::string at_0, late;
   std::jthread one(
       [&] { late = error_of<tendril::rpc::TimeoutError>([&] { Group group("w1", member_of(port, 1, 3, 60s)); }); });

@@ -46,7 +46,7 @@ std::string error_of(const Variables& variables) {
 
 using tendril::test::contains;
 
-/// Unset is -1.
+/// An unset value is expected as -1.
 void check(const Launched& got, const std::string& by, int rank, int size, int local_rank, int local_size,
            const std::string& address, int port) {
   BOOST_TEST(got.by == by);
@@ -58,7 +58,7 @@ void check(const Launched& got, const std::string& by, int rank, int size, int l
   BOOST_TEST(got.master_port.value_or(-1) == port);
 }
 
-// As each of them sets them, less what does not matter.
+// The variables that matter, as each launcher sets them.
 const Variables torchrun = {{"TORCHELASTIC_RUN_ID", "b2064386"},
                             {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                             {"RANK", "3"},
@@ -96,19 +96,19 @@ const Variables kubernetes = {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(nobody_is_detected_where_there_are_no_variables) {
+BOOST_AUTO_TEST_CASE(no_launcher_is_detected_without_variables) {
   check(detect({}), "", -1, -1, -1, -1, "", -1);
   check(detect({{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}}), "", -1, -1, -1, -1, "h", 5);
   check(detect({{"RANK", ""}, {"OMPI_COMM_WORLD_RANK", "1"}}), "Open MPI", 1, -1, -1, -1, "", -1);
 }
 
-BOOST_AUTO_TEST_CASE(torchruns_agent_keeps_master_port_to_itself) {
+BOOST_AUTO_TEST_CASE(torchrun_agent_keeps_master_port) {
   check(detect(torchrun), "torchrun", 3, 4, 1, 2, "node7", 29501);
   BOOST_TEST(detect(with(torchrun, {{"MASTER_PORT", "65535"}})).master_port.value() == 65534);
   BOOST_TEST(detect(with(torchrun, {{"TENDRIL_PORT", "4000"}})).master_port.value() == 4000);
 }
 
-BOOST_AUTO_TEST_CASE(where_all_processes_are_on_one_host_they_meet_at_loopback) {
+BOOST_AUTO_TEST_CASE(single_host_groups_meet_on_loopback) {
   BOOST_TEST(detect(with(torchrun, {{"LOCAL_WORLD_SIZE", "4"}})).master_addr == "127.0.0.1");
   BOOST_TEST(detect(with(open_mpi_4, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})).master_addr == "127.0.0.1");
   BOOST_TEST(detect(with(open_mpi_5, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})).master_addr == "127.0.0.1");
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(plain_variables_need_no_launcher) {
   BOOST_TEST(detect(with(plain, {{"TENDRIL_PORT", "7"}})).master_port.value() == 7);
 }
 
-BOOST_AUTO_TEST_CASE(open_mpi_names_mpiruns_host_and_its_job_gives_the_port) {
+BOOST_AUTO_TEST_CASE(open_mpi_provides_host_and_port) {
   check(detect(open_mpi_4), "Open MPI", 1, 2, 0, 1, "192.0.2.2", 61440 + 31475 % 4096);
   const int port = detect(open_mpi_5).master_port.value();
   check(detect(open_mpi_5), "Open MPI", 1, 2, 0, 1, "node-1", port);
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(open_mpi_names_mpiruns_host_and_its_job_gives_the_port) {
   BOOST_TEST(detect(version_6).master_addr == "fd00::2");
 }
 
-BOOST_AUTO_TEST_CASE(a_job_whose_name_has_no_host_has_no_master) {
+BOOST_AUTO_TEST_CASE(job_name_without_host_gives_no_master) {
   for (const char* name :
        {"slurm.pmix.7.0", "prterun-12@1", "prterun-h-12", "1@1", "prterun-localhost-12@1", "prterun-127.0.0.1-12@1"}) {
     const Launched got = detect(with(open_mpi_5, {{"PMIX_NAMESPACE", name}}));
@@ -144,37 +144,37 @@ BOOST_AUTO_TEST_CASE(a_job_whose_name_has_no_host_has_no_master) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(hydra_says_nothing_about_a_master) {
+BOOST_AUTO_TEST_CASE(hydra_provides_no_master) {
   check(detect(hydra), "MPICH's Hydra", 1, 2, 1, 2, "127.0.0.1", 61440 + 4711 % 4096);
   BOOST_TEST(detect(with(hydra, {{"MASTER_PORT", "5"}})).master_port.value() == 5);
   BOOST_TEST(!detect(with(hydra, {{"PMI_FD", "7"}})).master_port.has_value());
   const Launched several = detect(with(hydra, {{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}}));
   BOOST_TEST(several.master_addr == "");
-  BOOST_TEST(!several.master_port.has_value());  // which all hosts would agree on
+  BOOST_TEST(!several.master_port.has_value());  // no port on which all hosts would agree
   BOOST_TEST(contains(several.advice, "mpiexec -genv MASTER_ADDR"));
 }
 
-BOOST_AUTO_TEST_CASE(a_socket_that_another_process_has_made_says_which) {
+BOOST_AUTO_TEST_CASE(socket_reveals_the_process_that_created_it) {
   BOOST_TEST(!detail::maker_of_socket(-1).has_value());
   int pair[2], pipe[2];
   BOOST_REQUIRE(::pipe2(pipe, O_CLOEXEC) == 0);
   BOOST_TEST(!detail::maker_of_socket(pipe[0]).has_value());
   BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
-  BOOST_TEST(!detail::maker_of_socket(pair[0]).has_value());  // this process has
+  BOOST_TEST(!detail::maker_of_socket(pair[0]).has_value());  // this process created it
   const pid_t child = ::fork();
   if (child == 0) ::_exit(detail::maker_of_socket(pair[0]) == ::getppid() ? 0 : 1);
   BOOST_TEST(tendril::test::wait_for_end(child).code == 0);
   for (const int end : {pair[0], pair[1], pipe[0], pipe[1]}) ::close(end);
 }
 
-BOOST_AUTO_TEST_CASE(srun_gives_the_first_host_and_the_jobs_port) {
+BOOST_AUTO_TEST_CASE(srun_provides_host_and_port) {
   check(detect(srun), "Slurm", 3, 4, 1, -1, "n001", 61440 + 3);
   Variables older = srun;
   older.erase("SLURM_STEP_NUM_TASKS");
   check(detect(older), "Slurm", 3, 4, 1, -1, "n001", 61440 + 3);
 }
 
-BOOST_AUTO_TEST_CASE(srun_counts_the_tasks_of_each_node) {
+BOOST_AUTO_TEST_CASE(srun_provides_tasks_per_node) {
   const auto on_node = [](const char* node, const char* list) {
     return detect(with(srun, {{"SLURM_NODEID", node}, {"SLURM_STEP_TASKS_PER_NODE", list}}))
         .local_world_size.value_or(-1);
@@ -186,11 +186,11 @@ BOOST_AUTO_TEST_CASE(srun_counts_the_tasks_of_each_node) {
   for (const char* unclear : {"", "x", "2(x", "2(x)", "2(x0)", "2,"}) BOOST_TEST(on_node("1", unclear) == -1);
 }
 
-BOOST_AUTO_TEST_CASE(one_task_is_not_distributed) {
+BOOST_AUTO_TEST_CASE(single_slurm_task_is_not_distributed) {
   check(detect(with(srun, {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}})), "", -1, -1, -1, -1, "", -1);
 }
 
-BOOST_AUTO_TEST_CASE(an_allocation_without_srun_is_no_launcher_and_is_told_apart) {
+BOOST_AUTO_TEST_CASE(allocation_without_srun_is_detected) {
   const Variables sbatch = {{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}};
   check(detect(sbatch), "", -1, -1, -1, -1, "", -1);
   BOOST_TEST(detect(sbatch).slurm_tasks == 4);
@@ -201,17 +201,17 @@ BOOST_AUTO_TEST_CASE(an_allocation_without_srun_is_no_launcher_and_is_told_apart
   BOOST_TEST(detail::srun_line(2, {}) == "srun -n 2 <program>");
 }
 
-BOOST_AUTO_TEST_CASE(mpirun_inside_slurm_wins_but_not_sruns_own_pmi) {
+BOOST_AUTO_TEST_CASE(mpirun_takes_precedence_inside_slurm) {
   BOOST_TEST(detect(with(srun, open_mpi_4)).by == "Open MPI");
   const Variables pmi2 = with(srun, {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PMIX_RANK", "3"}});
   BOOST_TEST(detect(pmi2).by == "Slurm");
-  // mpiexec starts one helper on each host by srun: Slurm counts two, rank 0 has the same number in both.
+  // mpiexec has srun start one helper on each host: Slurm counts two, and rank 0 is number 0 in both.
   const Variables helpers = {
       {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "0"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "4"}};
   BOOST_TEST(detect(with(srun, helpers)).by == "MPICH's Hydra");
 }
 
-BOOST_AUTO_TEST_CASE(launchers_within_launchers_are_asked_from_the_inside) {
+BOOST_AUTO_TEST_CASE(innermost_launcher_takes_precedence) {
   BOOST_TEST(detect(with(srun, torchrun)).by == "torchrun");
   BOOST_TEST(detect(with(with(kubernetes, {{"WORLD_SIZE", "2"}}), hydra)).by == "MPICH's Hydra");
   const Variables wrapped = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}};
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(launchers_within_launchers_are_asked_from_the_inside) {
   BOOST_TEST(detect(with(open_mpi_4, {{"RANK", "0"}})).by == "Open MPI");
 }
 
-BOOST_AUTO_TEST_CASE(an_indexed_job_is_found_by_the_name_of_its_headless_service) {
+BOOST_AUTO_TEST_CASE(indexed_job_uses_its_headless_service) {
   check(detect(kubernetes), "Kubernetes", 2, 3, 0, 1, "train-0.peers", -1);
   BOOST_TEST(detect(with(kubernetes, {{"MASTER_ADDR", "10.0.0.1"}})).master_addr == "10.0.0.1");
   BOOST_TEST(detect(with(kubernetes, {{"HOSTNAME", "something"}})).master_addr == "");
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(an_indexed_job_is_found_by_the_name_of_its_headless_service
     BOOST_TEST(contains(detect(no_service).advice, word));
 }
 
-BOOST_AUTO_TEST_CASE(the_users_master_wins_over_the_launchers) {
+BOOST_AUTO_TEST_CASE(user_master_overrides_the_launcher) {
   const Variables master = {{"MASTER_ADDR", "head"}, {"MASTER_PORT", "4000"}};
   for (const Variables& variables : {open_mpi_4, open_mpi_5, hydra, srun, kubernetes}) {
     const Launched got = detect(with(variables, master));
@@ -240,13 +240,13 @@ BOOST_AUTO_TEST_CASE(the_users_master_wins_over_the_launchers) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_was_read_is_told) {
+BOOST_AUTO_TEST_CASE(text_lists_the_variables_read) {
   BOOST_TEST(detect({}).text() == "no launcher was detected");
   BOOST_TEST(detect(hydra).text() ==
              "started by MPICH's Hydra (PMI_RANK=1, PMI_SIZE=2, MPI_LOCALRANKID=1, MPI_LOCALNRANKS=2, PMI_FD=6)");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_malformed_or_contradictory_is_named) {
+BOOST_AUTO_TEST_CASE(malformed_or_contradictory_variables_are_named) {
   BOOST_TEST(error_of(with(hydra, {{"PMI_SIZE", "two"}})) ==
              "the environment variable PMI_SIZE must be a number, got 'two'; started by MPICH's Hydra (PMI_RANK=1, "
              "PMI_SIZE=two)");
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(what_is_malformed_or_contradictory_is_named) {
   BOOST_TEST(contains(error_of(with(hydra, {{"MPI_LOCALRANKID", "-1"}})), "the local rank must be 0 to 1"));
 }
 
-BOOST_AUTO_TEST_CASE(the_first_of_a_list_of_hosts) {
+BOOST_AUTO_TEST_CASE(first_host_of_a_list) {
   const std::pair<const char*, const char*> lists[] = {{"n1", "n1"},
                                                        {"n[001-015],h2", "n001"},
                                                        {"n[007,009-011]", "n007"},

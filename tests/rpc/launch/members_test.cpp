@@ -1,5 +1,5 @@
-// Members of a running group that leave, are lost and join again. Workers are threads of this process, each with an
-// agent of its own; processes that are killed are in processes_test.
+// Members of a running group that leave, are lost and rejoin. Workers are threads of this process, each with its own
+// agent. processes_test kills real processes.
 #include <unistd.h>
 
 #include <atomic>
@@ -38,7 +38,7 @@ struct Counter {
 
 std::string name_of(int rank) { return std::string("w").append(std::to_string(rank)); }
 
-/// The groups of some workers of this process, which joined at the same time.
+/// The groups of workers of this process that joined at the same time.
 class Workers {
  public:
   explicit Workers(int size) : groups_(static_cast<std::size_t>(size)) {
@@ -61,15 +61,15 @@ class Workers {
   }
   std::unique_ptr<Group> start(int rank) const { return std::make_unique<Group>(name_of(rank), options(rank)); }
   void start_anew(int rank) { groups_.at(static_cast<std::size_t>(rank)) = start(rank); }
-  /// As if its process had ended: it says nothing to rank 0.
+  /// As if the worker's process had ended: rank 0 gets no message from it.
   void lose(int rank) const { (*this)[rank].agent()->shutdown(); }
-  /// Until that worker has heard of the epoch.
+  /// Waits until that worker has heard of the epoch.
   GroupView heard(int rank, uint64_t epoch) const {
     GroupView view = (*this)[rank].wait_for_change(epoch - 1, 60s);
     if (view.epoch < epoch) throw std::runtime_error("no change within 60 s");
     return view;
   }
-  /// What each of them throws.
+  /// Calls `run` at these workers, in one thread each. Returns the errors that they throw.
   std::vector<std::string> at(const std::vector<int>& ranks, const std::function<void(Group&, int)>& run) const {
     std::vector<std::string> errors(ranks.size());
     std::vector<std::jthread> threads;
@@ -93,12 +93,12 @@ void call_all(const Workers& workers, int from) {
     if (call(workers[from], to) != to + 1) throw std::logic_error("a wrong sum");
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_left_or_was_lost_joins_again_and_all_meet) {
+BOOST_AUTO_TEST_CASE(departed_workers_can_rejoin) {
   Workers workers(3);
   BOOST_TEST(workers[1].epoch() == 1u);
   BOOST_TEST(workers[1].wait_for_change(1, 1ms).epoch == 1u);
   uint64_t seen = 0;
-  std::jthread patient([&] { seen = workers.heard(1, 5).epoch; });  // woken by each change before
+  std::jthread patient([&] { seen = workers.heard(1, 5).epoch; });  // each earlier change wakes it
   uint64_t epoch = 1;
   for (const bool leaves : {true, false, true, false}) {
     for (const int rank : {0, 1}) call_all(workers, rank);
@@ -123,14 +123,14 @@ BOOST_AUTO_TEST_CASE(a_worker_that_left_or_was_lost_joins_again_and_all_meet) {
   workers.expect({0, 1, 2}, [](Group& group, int) { group.shutdown(); });
 }
 
-BOOST_AUTO_TEST_CASE(what_belonged_to_the_old_incarnation_ends_and_the_new_one_is_reached) {
+BOOST_AUTO_TEST_CASE(restarted_worker_replaces_old_incarnation) {
   Workers workers(3);
   std::latch open(1);
   gate = &open;
   const RRef<Counter> counter = remote<Counter>(*workers[1].agent(), 2, 5);
   BOOST_TEST(counter.rpc_sync<&Counter::increment>() == 6);
   const Future<int> pending = rpc_async<&wait_at_gate>(*workers[1].agent(), 2, {.timeout = 0s});
-  std::jthread dying([&] { workers.lose(2); });  // it waits for its handler
+  std::jthread dying([&] { workers.lose(2); });  // waits for the handler
   workers.heard(1, 2);
   const std::string text = text_of_error([&] { pending.wait(); });
   BOOST_TEST(contains(text, "PeerLostError"), text);
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(what_belonged_to_the_old_incarnation_ends_and_the_new_one_i
   workers.expect({0, 1, 2}, [](Group& group, int) { group.shutdown(); });
 }
 
-BOOST_AUTO_TEST_CASE(a_death_fails_the_barrier_in_progress_and_survivors_meet_without_the_dead) {
+BOOST_AUTO_TEST_CASE(death_fails_barrier_and_survivors_meet) {
   Workers workers(3);
   std::vector<std::string> errors;
   {
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_death_fails_the_barrier_in_progress_and_survivors_meet_wi
   workers.expect({0, 1}, [](Group& group, int) { group.shutdown({.accept_losses = true}); });
 }
 
-BOOST_AUTO_TEST_CASE(a_graceful_shutdown_names_the_dead_unless_losses_are_accepted) {
+BOOST_AUTO_TEST_CASE(graceful_shutdown_names_lost_workers) {
   Workers workers(3);
   workers.lose(1);
   workers.heard(2, 2);
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(a_graceful_shutdown_names_the_dead_unless_losses_are_accept
     BOOST_TEST(contains(error, "worker 'w1' (rank 1) is gone"), error);
 }
 
-BOOST_AUTO_TEST_CASE(a_barrier_that_timed_out_is_no_end) {
+BOOST_AUTO_TEST_CASE(group_survives_barrier_timeout) {
   Workers workers(2);
   const std::string text = text_of_error([&] { workers[1].barrier(100ms); });
   BOOST_TEST(contains(text, "after 100 ms these workers have not reached 'barrier': worker 'w0' (rank 0)"), text);
@@ -185,11 +185,12 @@ BOOST_AUTO_TEST_CASE(a_barrier_that_timed_out_is_no_end) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_cannot_take_the_place_of_one_that_lives) {
+BOOST_AUTO_TEST_CASE(live_workers_cannot_be_replaced) {
   Workers workers(2);
   const std::string text = text_of_error([&] { Group second("w1", workers.options(1, 500ms)); });
   BOOST_TEST(contains(text, "TimeoutError: "), text);
-  BOOST_TEST(contains(text, "whose rank 1 is 'w1' and is alive; it can be started anew when that one has ended"), text);
+  BOOST_TEST(contains(text, "whose rank 1 is 'w1' and is alive; a restarted worker can join once that one has ended"),
+             text);
   const std::string rank_0 = text_of_error([&] { Group second("w0", workers.options(0, 500ms)); });
   BOOST_TEST(contains(rank_0, "Address already in use"), rank_0);
   BOOST_TEST(workers[0].epoch() == 1u);
@@ -199,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_worker_cannot_take_the_place_of_one_that_lives) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(of_two_that_join_again_at_once_one_does) {
+BOOST_AUTO_TEST_CASE(only_one_replacement_joins) {
   Workers workers(2);
   workers.lose(1);
   workers.heard(0, 2);
@@ -213,7 +214,7 @@ BOOST_AUTO_TEST_CASE(of_two_that_join_again_at_once_one_does) {
       });
   }
   BOOST_REQUIRE((both[0] == nullptr) != (both[1] == nullptr));
-  const std::string& told = errors[both[0] ? 1 : 0];  // the second: its time ended within a try
+  const std::string& told = errors[both[0] ? 1 : 0];  // the second one: its deadline may have passed within an attempt
   BOOST_TEST((contains(told, "whose rank 1 is 'w1' and is alive") || contains(told, "no answer in time")), told);
   Group& second = both[0] ? *both[0] : *both[1];
   BOOST_TEST(call(workers[0], 1) == 2);
@@ -222,7 +223,7 @@ BOOST_AUTO_TEST_CASE(of_two_that_join_again_at_once_one_does) {
   workers[0].shutdown();
 }
 
-BOOST_AUTO_TEST_CASE(nobody_joins_a_group_that_is_shutting_down) {
+BOOST_AUTO_TEST_CASE(group_in_shutdown_refuses_workers) {
   Workers workers(3);
   workers.lose(2);
   workers.heard(0, 2);
@@ -242,8 +243,8 @@ BOOST_AUTO_TEST_CASE(nobody_joins_a_group_that_is_shutting_down) {
   BOOST_TEST(busy.wait() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(threads_of_workers_meet_in_barriers_of_different_workers_at_once) {
-  Workers workers(3);  // a cycle: whoever waited for one before it began the next would wait for ever
+BOOST_AUTO_TEST_CASE(threads_use_overlapping_barriers_at_once) {
+  Workers workers(3);  // a cycle: if one barrier had to end before the next began, all would wait forever
   std::barrier begun(6);
   const auto meet = [&](int rank, int other) {
     return [&, rank, other] {
@@ -273,7 +274,7 @@ BOOST_AUTO_TEST_CASE(threads_of_workers_meet_in_barriers_of_different_workers_at
   workers.expect({0, 1, 2}, [](Group& group, int) { group.shutdown(); });
 }
 
-BOOST_AUTO_TEST_CASE(the_end_of_rank_0_ends_all_that_waits_for_the_group) {
+BOOST_AUTO_TEST_CASE(loss_of_rank_0_ends_all_waits) {
   Workers workers(2);
   std::string waited, met;
   {
@@ -285,7 +286,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_rank_0_ends_all_that_waits_for_the_group) {
   BOOST_TEST(contains(met, "rank 0 is gone"), met);
 }
 
-BOOST_AUTO_TEST_CASE(leaving_ends_a_wait_for_a_change) {
+BOOST_AUTO_TEST_CASE(leaving_ends_wait_for_change) {
   for (const int rank : {0, 1}) {
     Workers workers(2);
     std::string waited;
@@ -302,7 +303,7 @@ BOOST_AUTO_TEST_CASE(leaving_ends_a_wait_for_a_change) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(members_come_and_go_while_others_call_them) {
+BOOST_AUTO_TEST_CASE(members_rejoin_while_others_call_them) {
   constexpr int kRounds = 20;
   Workers workers(4);
   std::atomic<bool> over{false};

@@ -1,4 +1,4 @@
-// Members of a group that come and go, as rank 0 sees them.
+// Members that leave and rejoin a group, as rank 0 sees them.
 #include "tendril/rpc/launch/gathering.h"
 #include "tests/rpc/launch/rendezvous_scene.h"
 
@@ -7,7 +7,7 @@ BOOST_AUTO_TEST_SUITE(rendezvous_members)
 using namespace tendril::testing;
 using namespace std::chrono_literals;
 
-BOOST_AUTO_TEST_CASE(a_worker_that_was_lost_joins_again_and_the_next_barrier_is_of_all) {
+BOOST_AUTO_TEST_CASE(next_barrier_includes_rejoined_worker) {
   Scene scene(3);
   scene.meet();
   scene.close(12);
@@ -25,11 +25,11 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_lost_joins_again_and_the_next_barrier_is_
   for (const int session : {10, 11, 22}) BOOST_TEST(scene.gathered(session));
 }
 
-BOOST_AUTO_TEST_CASE(what_a_member_that_joins_again_is_told_holds_all_that_happened_before) {
+BOOST_AUTO_TEST_CASE(rejoining_member_learns_all_changes) {
   Scene scene(3);
   scene.meet();
   scene.close(12);
-  scene.deliver(11, {.kind = Kind::leave});  // not told yet: it waits for company
+  scene.deliver(11, {.kind = Kind::leave});  // not sent yet: changes are sent together
   scene.join(22, 2, "c");
   const RendezvousMessage& welcome = scene.only(22);
   BOOST_TEST((welcome.members.at(1).state == MemberState::left && welcome.members.at(1).name == "b"));
@@ -39,14 +39,14 @@ BOOST_AUTO_TEST_CASE(what_a_member_that_joins_again_is_told_holds_all_that_happe
   BOOST_TEST(scene.sent[22].size() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(a_member_that_lives_keeps_its_rank) {
+BOOST_AUTO_TEST_CASE(live_member_keeps_its_rank) {
   Scene scene(3);
   scene.meet();
   scene.join(22, 2, "c");
   BOOST_TEST(
       scene.refusals.at(22).text ==
-      "there is a group of 3 workers already, whose rank 2 is 'c' and is alive; it can be started anew when that "
-      "one has ended");
+      "there is a group of 3 workers already, whose rank 2 is 'c' and is alive; a restarted worker can join once "
+      "that one has ended");
   BOOST_TEST(scene.refusals.at(22).try_later);
   BOOST_TEST(scene.server.awaits(2));
   scene.close(12);
@@ -54,23 +54,23 @@ BOOST_AUTO_TEST_CASE(a_member_that_lives_keeps_its_rank) {
   BOOST_TEST(scene.server.roster().at(2).incarnation == 22u);
 }
 
-BOOST_AUTO_TEST_CASE(of_two_that_would_join_again_the_first_does) {
+BOOST_AUTO_TEST_CASE(first_of_two_replacements_joins) {
   Scene scene(3);
   scene.meet();
   scene.close(12);
   const WorkerInfo who{"c", 2};
-  BOOST_TEST(!scene.server.admit(who, 3));     // both have asked
-  scene.server.connected(who, 22, scene.now);  // one has a session, and says nothing yet
+  BOOST_TEST(!scene.server.admit(who, 3));     // the first of the two is admitted
+  scene.server.connected(who, 22, scene.now);  // one has a session, but has not joined yet
   scene.ranks[22] = 2;
   scene.join(23, 2, "c");
   BOOST_TEST(scene.refusals.at(23).try_later);
-  scene.close(22);  // it dies before it has joined: nobody needs to know
+  scene.close(22);  // it dies before it has joined: no change is sent
   BOOST_TEST(scene.server.roster().epoch() == 2u);
   scene.join(23, 2, "c");
   BOOST_TEST(scene.server.roster().at(2).incarnation == 23u);
 }
 
-BOOST_AUTO_TEST_CASE(what_an_earlier_incarnation_says_late_counts_for_nothing) {
+BOOST_AUTO_TEST_CASE(late_messages_of_old_incarnation_are_ignored) {
   Scene scene(3);
   scene.meet();
   scene.close(12);
@@ -89,8 +89,8 @@ BOOST_AUTO_TEST_CASE(what_an_earlier_incarnation_says_late_counts_for_nothing) {
   BOOST_TEST(scene.gathered(10));
 }
 
-BOOST_AUTO_TEST_CASE(a_session_of_the_next_incarnation_ends_the_one_before) {
-  Scene scene(3);  // its end is heard of after the next one's beginning
+BOOST_AUTO_TEST_CASE(new_session_ends_the_old_incarnation) {
+  Scene scene(3);  // the end of the old session is reported after the new one has begun
   scene.meet();
   scene.server.connected({"c", 2}, 22, scene.now);
   scene.ranks.erase(12);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_session_of_the_next_incarnation_ends_the_one_before) {
   BOOST_TEST((scene.server.roster().alive(2) && scene.server.roster().epoch() == 3));
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_joins_again_while_others_wait_does_not_get_into_their_barrier) {
+BOOST_AUTO_TEST_CASE(rejoined_worker_cannot_enter_older_barrier) {
   Scene scene(3);
   scene.meet();
   scene.barrier(10, {}, 1);
@@ -109,15 +109,15 @@ BOOST_AUTO_TEST_CASE(a_worker_that_joins_again_while_others_wait_does_not_get_in
   scene.expect_not_gathered(10, "worker 'c' (rank 2) is gone while others are at 'barrier'");
   scene.join(22, 2, "c");
   scene.barrier(22, {}, 3);
-  scene.barrier(11, {}, 1);  // it was called before its worker had heard
-  scene.expect_not_gathered(11, "worker 'c' (rank 2) has been started anew (epoch 3) while others are at 'barrier'");
-  BOOST_TEST(scene.sent[22].size() == 1u);  // it goes on waiting
+  scene.barrier(11, {}, 1);  // called before the worker knew of the change
+  scene.expect_not_gathered(11, "worker 'c' (rank 2) has been restarted (epoch 3) while others are at 'barrier'");
+  BOOST_TEST(scene.sent[22].size() == 1u);  // it keeps waiting
   scene.barrier(10, {}, 3);
   scene.barrier(11, {}, 3);
   BOOST_TEST(scene.gathered(22));
 }
 
-BOOST_AUTO_TEST_CASE(only_the_same_name_takes_a_rank_again_and_rank_0_nobody) {
+BOOST_AUTO_TEST_CASE(only_same_name_can_retake_a_rank) {
   Scene scene(3);
   scene.meet();
   scene.close(12);
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(only_the_same_name_takes_a_rank_again_and_rank_0_nobody) {
   BOOST_TEST(!scene.server.roster().alive(2));
 }
 
-BOOST_AUTO_TEST_CASE(nobody_joins_again_before_all_have_met_or_during_a_shutdown) {
+BOOST_AUTO_TEST_CASE(rejoining_requires_a_running_group) {
   Scene starting(3);
   starting.join_all();
   starting.close(12);
@@ -144,25 +144,25 @@ BOOST_AUTO_TEST_CASE(nobody_joins_again_before_all_have_met_or_during_a_shutdown
       .kind = Kind::contribute, .text = "shutdown", .epoch = 2, .attendance = Attendance::alive, .parts = {""}};
   const WorkerInfo who{"c", 2};
   BOOST_TEST(!ending.server.admit(who, 3));
-  ending.server.connected(who, 22, ending.now);  // it was admitted, and is too late
+  ending.server.connected(who, 22, ending.now);  // admitted, but too late
   ending.ranks[22] = 2;
   for (const int session : {10, 11}) ending.contribute(session, shutdown);
   BOOST_TEST(ending.gathered(11));
   BOOST_TEST(ending.sent[11].back().parts.empty());
   ending.deliver(22, {.kind = Kind::join, .parts = {"c"}});
-  ending.expect_refused(22, "the group that it was to join again is shutting down");
+  ending.expect_refused(22, "the group is shutting down and accepts no workers");
   ending.close(22);
   ending.join(23, 2, "c");
   BOOST_TEST(ending.refusals.at(23).text ==
              "there is a group of 3 workers already, whose rank 2 is 'c' and which is shutting down");
 }
 
-BOOST_AUTO_TEST_CASE(who_dies_while_others_wait_in_a_shutdown_may_come_back_to_it) {
+BOOST_AUTO_TEST_CASE(worker_may_rejoin_a_waiting_shutdown) {
   Scene scene(3);
   scene.meet();
   scene.contribute(12, 2, "shutdown", "");
   scene.contribute(11, 2, "shutdown", "");
-  scene.close(12);  // rank 0 still works
+  scene.close(12);  // rank 0 is not in the shutdown yet
   BOOST_TEST(scene.news(11) == "2 lost 2;");
   BOOST_TEST(scene.sent[11].size() == 1u);
   scene.join(22, 2, "c");
@@ -170,14 +170,14 @@ BOOST_AUTO_TEST_CASE(who_dies_while_others_wait_in_a_shutdown_may_come_back_to_i
   BOOST_TEST(!scene.gathered(11));
   scene.contribute(22, 2, "shutdown", "");
   for (const int session : {10, 11, 22}) BOOST_TEST(scene.gathered(session));
-  scene.close(22);  // later phases are of incarnations, as everything else is
+  scene.close(22);  // later phases belong to incarnations, like all other gatherings
   scene.join(32, 2, "c");
   BOOST_TEST(contains(scene.refusals.at(32).text, "and which is shutting down"));
   scene.contribute(10, 3, "calls finished", "");
   scene.expect_not_gathered(10, "worker 'c' (rank 2) is gone while others are at 'calls finished'");
 }
 
-BOOST_AUTO_TEST_CASE(a_shutdown_fails_when_all_who_live_are_in_it_and_one_is_gone) {
+BOOST_AUTO_TEST_CASE(shutdown_fails_once_all_survivors_wait) {
   for (const bool before : {true, false}) {
     Scene scene(3);
     scene.meet();
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_fails_when_all_who_live_are_in_it_and_one_is_gon
   }
 }
 
-BOOST_AUTO_TEST_CASE(barriers_of_different_workers_do_not_disturb_each_other) {
+BOOST_AUTO_TEST_CASE(barriers_of_different_sets_are_independent) {
   Scene scene(3);
   scene.meet();
   scene.barrier(10, {0, 1}, 1);
@@ -200,14 +200,14 @@ BOOST_AUTO_TEST_CASE(barriers_of_different_workers_do_not_disturb_each_other) {
   scene.barrier(10, {0, 2}, 1);
   BOOST_TEST(scene.gathered(12));
   BOOST_TEST(!scene.gathered(11));
-  scene.close(12);  // nobody of that barrier
+  scene.close(12);  // not a worker of that barrier
   scene.barrier(11, {0, 1}, 1);
   BOOST_TEST(scene.gathered(11));
   scene.barrier(11, {1}, 1);
   BOOST_TEST(scene.sent[11].size() == 3u);
 }
 
-BOOST_AUTO_TEST_CASE(contributions_of_some_come_by_rank) {
+BOOST_AUTO_TEST_CASE(contributions_of_subset_are_in_rank_order) {
   Scene scene(3);
   scene.meet();
   RendezvousMessage message{
@@ -219,8 +219,8 @@ BOOST_AUTO_TEST_CASE(contributions_of_some_come_by_rank) {
   BOOST_TEST(scene.only(11).question == 9u);
 }
 
-BOOST_AUTO_TEST_CASE(a_gathering_of_workers_that_are_none_is_refused_to_whoever_asks) {
-  const std::string text = "worker 'b' (rank 1) asks for a gathering of workers that are none, or without itself";
+BOOST_AUTO_TEST_CASE(invalid_contributions_fail_only_their_sender) {
+  const std::string text = "worker 'b' (rank 1) asked for a gathering with invalid ranks or without itself";
   for (const std::vector<WorkerId>& ranks :
        {std::vector<WorkerId>{0, 2}, {1, 3}, {-1, 1}, {2, 1}, {1, 1}, {1, 2147483647}}) {
     Scene scene(3);
@@ -234,11 +234,11 @@ BOOST_AUTO_TEST_CASE(a_gathering_of_workers_that_are_none_is_refused_to_whoever_
   for (const std::vector<std::string>& parts :
        {std::vector<std::string>{}, {"a", "b"}, {std::string(kMaxContributionBytes + 1, 'x')}}) {
     scene.contribute(11, {.kind = Kind::contribute, .text = "p", .epoch = 1, .parts = parts});
-    scene.expect_not_gathered(11, "worker 'b' (rank 1) is out of step with its group", GroupFailure::usage);
+    scene.expect_not_gathered(11, "worker 'b' (rank 1) sent a malformed contribution", GroupFailure::usage);
   }
   scene.contribute(11, {.kind = Kind::contribute, .attendance = static_cast<Attendance>(3), .parts = {""}});
-  scene.expect_not_gathered(11, "worker 'b' (rank 1) is out of step with its group", GroupFailure::usage);
-  scene.deliver(11, {.kind = Kind::welcome});  // that ends it, and nobody else
+  scene.expect_not_gathered(11, "worker 'b' (rank 1) sent a malformed contribution", GroupFailure::usage);
+  scene.deliver(11, {.kind = Kind::welcome});  // affects only this worker
   BOOST_TEST((scene.sent[11].back().kind == Kind::refused));
   BOOST_TEST((scene.sent.size() == 1u && !scene.server.failed()));
 }
@@ -248,15 +248,15 @@ BOOST_AUTO_TEST_CASE(survivors_meet_at_one_epoch_only) {
   scene.meet();
   scene.close(12);
   scene.barrier(10, {0, 1}, 2, Attendance::unchanged);
-  scene.barrier(11, {0, 1}, 1, Attendance::unchanged);  // it has not heard yet
+  scene.barrier(11, {0, 1}, 1, Attendance::unchanged);  // it does not know of the change yet
   scene.expect_not_gathered(11, "the group is at epoch 2, and this 'barrier' is of epoch 1");
   scene.join(22, 2, "c");
-  scene.expect_not_gathered(10, "worker 'c' (rank 2) has been started anew (epoch 3) while others are at 'barrier'");
+  scene.expect_not_gathered(10, "worker 'c' (rank 2) has been restarted (epoch 3) while others are at 'barrier'");
   for (const int session : {10, 11, 22}) scene.barrier(session, {}, 3, Attendance::unchanged);
   BOOST_TEST(scene.gathered(10));
 }
 
-BOOST_AUTO_TEST_CASE(a_shutdown_that_accepts_losses_goes_on_without_those_that_die_in_it) {
+BOOST_AUTO_TEST_CASE(shutdown_accepting_losses_skips_lost_workers) {
   Scene scene(3);
   scene.meet();
   const auto contribute = [&](int session, const std::string& part) {
@@ -273,24 +273,24 @@ BOOST_AUTO_TEST_CASE(a_shutdown_that_accepts_losses_goes_on_without_those_that_d
   contribute(12, "C");
   BOOST_TEST(scene.sent[10].back().parts == (std::vector<std::string>{"A", "", "C"}));
   scene.sent.clear();
-  scene.deliver(12, {.kind = Kind::leave});  // that was the last phase: nobody is told of who leaves
+  scene.deliver(12, {.kind = Kind::leave});  // after the last phase, no changes are sent
   scene.close(12);
   scene.pass(1s);
   BOOST_TEST(scene.sent.empty());
 }
 
-BOOST_AUTO_TEST_CASE(one_that_accepts_losses_and_one_that_does_not_are_at_different_places) {
+BOOST_AUTO_TEST_CASE(workers_must_agree_on_accepting_losses) {
   Scene scene(3);
   scene.meet();
   scene.contribute(10, 2, "shutdown", "");
   scene.contribute(
       11, {.kind = Kind::contribute, .text = "shutdown", .epoch = 1, .attendance = Attendance::alive, .parts = {""}});
-  BOOST_TEST(
-      contains(scene.only(10).text,
-               "worker 'b' (rank 1) is at 'shutdown' while worker 'a' (rank 0) is at 'shutdown' in another way"));
+  BOOST_TEST(contains(
+      scene.only(10).text,
+      "worker 'b' (rank 1) is at 'shutdown' while worker 'a' (rank 0) is at 'shutdown' with different arguments"));
 }
 
-BOOST_AUTO_TEST_CASE(many_that_leave_at_once_cost_few_messages) {
+BOOST_AUTO_TEST_CASE(simultaneous_departures_send_few_messages) {
   constexpr int n = 100;
   Scene scene(n);
   for (int rank = 0; rank < n; ++rank) scene.join(10 + rank, rank, rank == 0 ? "a" : "w" + std::to_string(rank), 0, n);
@@ -309,14 +309,14 @@ BOOST_AUTO_TEST_CASE(many_that_leave_at_once_cost_few_messages) {
   BOOST_TEST(messages <= static_cast<std::size_t>(n + 2));
 }
 
-BOOST_AUTO_TEST_CASE(shutdown_of_a_thousand_workers_takes_few_bytes) {
+BOOST_AUTO_TEST_CASE(shutdown_of_many_workers_sends_few_bytes) {
   constexpr int kWorkers = 1000;
   RendezvousServer server(kWorkers, "w0", 1);
   const Clock::time_point now = Clock::time_point() + std::chrono::hours(1);
   const auto say = [&](WorkerId rank, const RendezvousMessage& message) {
     server.received(rank, static_cast<uint64_t>(rank) + 1, message, now);
   };
-  // The contribution is that of a worker with few connections (drain_test).
+  // The contribution of a worker with few connections (drain_test).
   const auto meet = [&](const std::string& phase, const std::string& contribution) {
     for (WorkerId rank = 0; rank < kWorkers; ++rank)
       say(rank, {.kind = Kind::contribute, .question = 1, .text = phase, .epoch = 1, .parts = {contribution}});

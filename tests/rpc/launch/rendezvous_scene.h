@@ -15,8 +15,8 @@ using tendril::test::contains;
 
 using Kind = RendezvousKind;
 
-/// A server, what it sent over each session, and a clock that stands still. Rank 0's session is 10; the numbers of
-/// sessions are their incarnations.
+/// A server, the messages that it has sent over each session, and a clock that only `pass` advances. Rank 0's session
+/// is 10. The number of a session is the incarnation of its worker.
 struct Scene {
   explicit Scene(int world_size) : server(world_size, "a", 10) {}
 
@@ -24,7 +24,7 @@ struct Scene {
     server.received(ranks.at(session), static_cast<uint64_t>(session), message, now);
     collect();
   }
-  /// A session that began earlier says something, or ends.
+  /// A message, or the end, of a session that began earlier.
   void deliver_late(int session, WorkerId rank, const RendezvousMessage& message) {
     server.received(rank, static_cast<uint64_t>(session), message, now);
     collect();
@@ -33,7 +33,7 @@ struct Scene {
     server.closed(rank, static_cast<uint64_t>(session), now);
     collect();
   }
-  /// Asks, has a session if it may, and joins over it.
+  /// Asks to join and, if admitted, begins a session and joins over it.
   void join(int session, WorkerId rank, const std::string& name, uint64_t timeout_ms = 0, int world_size = 0) {
     if (session != 10) {
       const WorkerInfo who{name, rank};
@@ -58,7 +58,7 @@ struct Scene {
                          .parts = {part}});
   }
   void contribute(int session, const RendezvousMessage& message) { deliver(session, message); }
-  /// A barrier of some, at an epoch.
+  /// Contributes to a barrier of some ranks at an epoch.
   void barrier(int session, std::vector<WorkerId> of, uint64_t epoch, Attendance attendance = Attendance::named) {
     contribute(session, {.kind = Kind::contribute,
                          .question = 7,
@@ -90,7 +90,7 @@ struct Scene {
     join(12, 2, "c");
     sent.clear();
   }
-  /// And have met: from here on what goes wrong at one does not end the group.
+  /// Lets all workers join and meet. After that, a failure at one worker does not end the group.
   void meet() {
     join_all();
     for (const int session : {10, 11, 12}) contribute(session, 1, "joined", "");
@@ -113,7 +113,7 @@ struct Scene {
     BOOST_TEST((last.failure == failure));
   }
   bool gathered(int session) { return !sent[session].empty() && sent[session].back().kind == Kind::gathered; }
-  /// What the last news to that session is about: "rank state epoch", ...
+  /// Returns the changes sent over that session: "rank state epoch;" for each.
   std::string news(int session) {
     std::string text;
     for (const RendezvousMessage& message : sent[session]) {

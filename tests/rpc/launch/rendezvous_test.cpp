@@ -7,7 +7,7 @@ BOOST_AUTO_TEST_SUITE(rendezvous)
 using namespace tendril::testing;
 using namespace std::chrono_literals;
 
-BOOST_AUTO_TEST_CASE(a_message_survives_its_bytes) {
+BOOST_AUTO_TEST_CASE(messages_survive_encoding) {
   RendezvousMessage message{.kind = Kind::contribute};
   message.text = "phase";
   message.failure = GroupFailure::lost;
@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(a_message_survives_its_bytes) {
   BOOST_TEST(decode_rendezvous(with_question(encode(message), 0x01020304)).question == 0x01020304u);
 }
 
-BOOST_AUTO_TEST_CASE(bytes_that_are_no_message_are_refused) {
+BOOST_AUTO_TEST_CASE(malformed_messages_are_rejected) {
   Bytes bytes = encode({.kind = Kind::join, .text = "text"});
   for (std::size_t size = 0; size < bytes.size(); ++size)
     BOOST_CHECK_THROW(decode_rendezvous(Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size))),
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(bytes_that_are_no_message_are_refused) {
   BOOST_CHECK_THROW(decode_rendezvous(bytes), MessageError);
 }
 
-BOOST_AUTO_TEST_CASE(nobody_is_welcome_before_all_have_joined) {
+BOOST_AUTO_TEST_CASE(welcome_waits_for_all_workers) {
   Scene scene(3);
   scene.join(10, 0, "a");
   scene.join(12, 2, "c");
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(nobody_is_welcome_before_all_have_joined) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_cannot_belong_to_the_group_is_told_why_and_named_when_a_worker_is_missing) {
+BOOST_AUTO_TEST_CASE(timeout_error_lists_refused_workers) {
   struct Case {
     WorkerId rank;
     std::string name;
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_belong_to_the_group_is_told_why_and_named_when_a
       {1, "a", 3, "the name 'a' is not unique: ranks 0 and 1 have it"},
       {3, "b", 3, "rank 3 ('b') is out of range: the world size is 3"},
       {-1, "b", 3, "rank -1 ('b') is out of range: the world size is 3"},
-      {1, "b", 4, "world sizes differ: rank 0 says 3, rank 1 ('b') says 4"},
+      {1, "b", 4, "world sizes differ: rank 0 has 3, rank 1 ('b') has 4"},
       {1, "", 3, "rank 1: the name '' is not 1 to 127 characters of A-Z a-z 0-9 - _ :"},
       {1, "b b", 3, "rank 1: the name 'b b' is not 1 to 127 characters of A-Z a-z 0-9 - _ :"},
       {1, "\xC3\xA4", 3,
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_belong_to_the_group_is_told_why_and_named_when_a
   BOOST_TEST(name_problem(std::string(127, 'x')).empty());
 }
 
-BOOST_AUTO_TEST_CASE(strangers_neither_keep_a_group_from_forming_nor_end_it) {
+BOOST_AUTO_TEST_CASE(strangers_do_not_disturb_the_group) {
   Scene scene(3);
   int stranger = 100;
   const auto knock = [&] {
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(strangers_neither_keep_a_group_from_forming_nor_end_it) {
   BOOST_TEST(!scene.server.failed());
 }
 
-BOOST_AUTO_TEST_CASE(who_was_refused_is_remembered_up_to_a_bound) {
+BOOST_AUTO_TEST_CASE(list_of_refusals_is_bounded) {
   Scene scene(3);
   for (int i = 0; i < 1000; ++i) scene.join(100 + i, 7 + i, "x");
   scene.join(10, 0, "a", 1000);
@@ -128,11 +128,11 @@ BOOST_AUTO_TEST_CASE(who_was_refused_is_remembered_up_to_a_bound) {
   BOOST_TEST(scene.only(10).text.size() < 1000u);
 }
 
-BOOST_AUTO_TEST_CASE(workers_that_do_not_join_in_time_are_named) {
+BOOST_AUTO_TEST_CASE(timeout_error_names_missing_workers) {
   Scene scene(3);
   scene.join(10, 0, "a", 5000);
   scene.pass(3s);
-  scene.join(12, 2, "c", 1500);  // the least patient decides
+  scene.join(12, 2, "c", 1500);  // the shortest timeout counts
   scene.pass(1499ms);
   BOOST_TEST(scene.sent.empty());
   scene.pass(1ms);
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(workers_that_do_not_join_in_time_are_named) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_vanishes_before_the_group_is_complete_may_come_again) {
+BOOST_AUTO_TEST_CASE(worker_may_restart_before_group_is_complete) {
   Scene scene(3);
   scene.join(10, 0, "a");
   scene.join(11, 1, "b");
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_vanishes_before_the_group_is_complete_may_com
   BOOST_TEST(introductions(scene.only(21)) == "a bb c ");
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_vanishes_takes_its_deadline_along) {
+BOOST_AUTO_TEST_CASE(deadline_of_lost_worker_is_dropped) {
   Scene scene(3);
   scene.join(10, 0, "a", 60'000);
   scene.join(11, 1, "hasty", 1);
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_vanishes_takes_its_deadline_along) {
   BOOST_TEST(contains(scene.only(10).text, "after 60 s these workers have not joined: rank 1, rank 2"));
 }
 
-BOOST_AUTO_TEST_CASE(late_comers_of_a_complete_group_are_told_to_wait) {
+BOOST_AUTO_TEST_CASE(complete_group_defers_further_workers) {
   Scene scene(3);
   scene.join_all();
   scene.join(13, 1, "d");
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(late_comers_of_a_complete_group_are_told_to_wait) {
   BOOST_TEST(!scene.server.failed());
 }
 
-BOOST_AUTO_TEST_CASE(a_gathering_gives_every_contribution_to_everybody_round_after_round) {
+BOOST_AUTO_TEST_CASE(gathering_distributes_all_contributions) {
   Scene scene(3);
   scene.join_all();
   for (uint32_t round = 0; round < 3; ++round) {
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_gathering_gives_every_contribution_to_everybody_round_aft
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_start_and_a_barrier_cost_one_message_to_each_worker_however_many_there_are) {
+BOOST_AUTO_TEST_CASE(join_and_barrier_send_one_message_each) {
   constexpr int n = 200;
   Scene scene(n);
   const auto one_to_each = [&](Kind kind) {
@@ -200,24 +200,24 @@ BOOST_AUTO_TEST_CASE(a_start_and_a_barrier_cost_one_message_to_each_worker_howev
   };
   for (int rank = 0; rank < n; ++rank) scene.join(10 + rank, rank, rank == 0 ? "a" : "w" + std::to_string(rank), 0, n);
   BOOST_TEST(one_to_each(Kind::welcome));
-  for (uint32_t round = 0; round < 3; ++round) {  // as of a shutdown's phases
+  for (uint32_t round = 0; round < 3; ++round) {  // like the phases of a shutdown
     scene.sent.clear();
     for (int rank = 0; rank < n; ++rank) scene.contribute(10 + rank, round, "phase", "");
     BOOST_TEST(one_to_each(Kind::gathered));
-    BOOST_TEST(scene.sent[10].at(0).parts.empty());  // not n times nothing
+    BOOST_TEST(scene.sent[10].at(0).parts.empty());  // not n empty parts
   }
 }
 
-BOOST_AUTO_TEST_CASE(workers_that_miss_a_gathering_are_named) {
+BOOST_AUTO_TEST_CASE(timeout_error_names_absent_workers) {
   const std::string text =
       "after 2 s these workers have not reached 'joined': worker 'a' (rank 0), worker 'c' (rank 2)";
   Scene scene(3);
   scene.join_all();
   scene.contribute(11, 2, "joined", "", 2000);
   scene.pass(2s);
-  for (const int session : {10, 11, 12}) scene.expect_refused(session, text);  // the first: it ends the group
+  for (const int session : {10, 11, 12}) scene.expect_refused(session, text);  // the first gathering ends the group
   BOOST_TEST((scene.only(11).failure == GroupFailure::timeout));
-  scene.contribute(10, 2, "joined", "");  // it was on its way; it is not told twice
+  scene.contribute(10, 2, "joined", "");  // was in transit; the worker is not told twice
   BOOST_TEST(scene.sent[10].size() == 1);
   Scene later(3);
   later.meet();
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(workers_that_miss_a_gathering_are_named) {
   BOOST_TEST(later.gathered(11));
 }
 
-BOOST_AUTO_TEST_CASE(without_a_timeout_a_gathering_waits_for_ever) {
+BOOST_AUTO_TEST_CASE(gathering_without_timeout_waits_forever) {
   Scene scene(3);
   scene.join_all();
   scene.contribute(11, 0, "leaving", "");
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(without_a_timeout_a_gathering_waits_for_ever) {
   BOOST_TEST(scene.sent.empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_lost_fails_the_gathering_whenever_it_was_lost) {
+BOOST_AUTO_TEST_CASE(lost_worker_fails_the_gathering) {
   const std::string text = "worker 'c' (rank 2) is gone while others are at 'leaving'";
   for (const std::string_view when : {"before", "between", "after its own"}) {
     Scene scene(3);
@@ -251,11 +251,11 @@ BOOST_AUTO_TEST_CASE(a_worker_lost_fails_the_gathering_whenever_it_was_lost) {
     scene.contribute(11, 2, "leaving", "");
     scene.expect_not_gathered(11, text);
     BOOST_TEST(scene.news(10) == "2 lost 2;");
-    BOOST_TEST((scene.sent[10].front().kind == Kind::changed));  // first: it is asked what has changed
+    BOOST_TEST((scene.sent[10].front().kind == Kind::changed));  // changes are sent first
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_left_is_told_apart_from_one_that_was_lost) {
+BOOST_AUTO_TEST_CASE(leaving_is_reported_differently_from_loss) {
   Scene scene(3);
   scene.meet();
   scene.deliver(12, {.kind = Kind::leave});
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_left_is_told_apart_from_one_that_was_lost) {
   BOOST_TEST(scene.news(11) == "2 left 2;");
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_cannot_go_on_says_why_and_the_others_do) {
+BOOST_AUTO_TEST_CASE(failed_worker_does_not_stop_the_others) {
   Scene scene(3);
   scene.meet();
   scene.contribute(10, 2, "barrier", "");
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_go_on_says_why_and_the_others_do) {
   BOOST_TEST(scene.gathered(11));
 }
 
-BOOST_AUTO_TEST_CASE(a_failure_at_one_worker_reaches_all_others) {
+BOOST_AUTO_TEST_CASE(failure_before_first_gathering_reaches_all) {
   Scene scene(3);
   scene.join_all();
   scene.deliver(11, {.kind = Kind::fail, .text = "no memory"});
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(a_failure_at_one_worker_reaches_all_others) {
   BOOST_TEST(scene.server.all_told());
 }
 
-BOOST_AUTO_TEST_CASE(who_comes_after_a_failure_is_told_of_it_once) {
+BOOST_AUTO_TEST_CASE(late_workers_learn_of_failure_once) {
   Scene scene(3);
   scene.join(10, 0, "a", 5000);
   scene.pass(5s);
@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE(who_comes_after_a_failure_is_told_of_it_once) {
   BOOST_TEST(scene.refusals.at(13).try_later);
 }
 
-BOOST_AUTO_TEST_CASE(a_sign_of_life_is_expected_of_every_member_that_is_alive) {
+BOOST_AUTO_TEST_CASE(server_awaits_every_live_member) {
   Scene scene(3);
   BOOST_TEST(!scene.server.awaits(2));
   scene.meet();
@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(a_sign_of_life_is_expected_of_every_member_that_is_alive) {
   BOOST_TEST(!scene.server.awaits(2));
 }
 
-BOOST_AUTO_TEST_CASE(workers_at_different_places_are_told) {
+BOOST_AUTO_TEST_CASE(workers_in_different_phases_are_refused) {
   Scene scene(3);
   scene.join_all();
   scene.contribute(10, 0, "barrier", "");

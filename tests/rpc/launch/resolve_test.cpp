@@ -14,11 +14,11 @@ using boost::asio::ip::make_address;
 using boost::system::error_code;
 
 namespace {
-// Far off: the tests end by an event, not by it.
+// Far in the future: no test depends on it.
 Clock::time_point far_off() { return Clock::now() + 100s; }
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(an_address_needs_no_look_up) {
+BOOST_AUTO_TEST_CASE(ip_address_needs_no_look_up) {
   const detail::LookUp none = [](const std::string&, error_code&) -> std::vector<address> {
     throw std::logic_error("looked up");
   };
@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(an_address_needs_no_look_up) {
   BOOST_TEST(detail::resolve("::1", far_off(), "", none) == make_address("::1"));
 }
 
-BOOST_AUTO_TEST_CASE(a_name_that_comes_late_is_waited_for) {
+BOOST_AUTO_TEST_CASE(resolve_waits_for_late_names) {
   int tries = 0;
   const detail::LookUp late = [&](const std::string& host, error_code& error) -> std::vector<address> {
     BOOST_TEST(host == "job-0.peers");
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(a_name_that_comes_late_is_waited_for) {
   BOOST_TEST(tries == 4);
 }
 
-BOOST_AUTO_TEST_CASE(of_several_addresses_all_workers_choose_the_same) {
+BOOST_AUTO_TEST_CASE(first_ipv4_address_is_preferred) {
   const detail::LookUp several = [](const std::string&, error_code&) {
     return std::vector<address>{make_address("::1"), make_address("127.0.0.4"), make_address("127.0.0.5")};
   };
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(of_several_addresses_all_workers_choose_the_same) {
   BOOST_TEST(detail::resolve("h", far_off(), "", six) == make_address("::1"));
 }
 
-BOOST_AUTO_TEST_CASE(at_the_deadline_the_name_the_reason_and_what_to_do_are_told) {
+BOOST_AUTO_TEST_CASE(timeout_error_gives_host_reason_and_advice) {
   const detail::LookUp never = [](const std::string&, error_code& error) {
     error = boost::asio::error::host_not_found;
     return std::vector<address>{};
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(at_the_deadline_the_name_the_reason_and_what_to_do_are_told
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_systems_resolver_is_asked) {
+BOOST_AUTO_TEST_CASE(default_is_the_system_resolver) {
   BOOST_TEST(detail::resolve("localhost", far_off(), "").is_loopback());
 }
 

@@ -1,4 +1,4 @@
-// Groups over several hosts, which are namespaces of this one (hosts.sh); skipped where there can be none.
+// Groups on several hosts, which are network namespaces of this one (hosts.sh). Skipped if namespaces are not allowed.
 #include <boost/test/unit_test.hpp>
 #include <string>
 
@@ -19,9 +19,9 @@ std::string run(const std::string& master, const std::string& keys, const std::s
 
 std::string four_times(const std::string& key) { return key + "," + key + "," + key + "," + key; }
 
-BOOST_AUTO_TEST_CASE(workers_that_share_a_key_call_each_other_from_host_to_host) {
+BOOST_AUTO_TEST_CASE(hosts_with_shared_key_call_each_other) {
   const KeyFile key;
-  // By address; and by a name that stands for loopback on the host that it names, where two of the workers are.
+  // By address, and by a name that resolves to loopback on its own host, where two of the workers are.
   for (const char* master : {"10.7.0.1", "node1"}) {
     const std::string said = run(master, four_times(key.path));
     if (said.empty()) return;
@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(workers_that_share_a_key_call_each_other_from_host_to_host)
   }
 }
 
-BOOST_AUTO_TEST_CASE(one_with_another_key_is_told_so_and_named) {
+BOOST_AUTO_TEST_CASE(worker_with_another_key_is_refused) {
   const KeyFile key, other;
   std::string keys(key.path);
   keys.append(",").append(key.path).append(",").append(other.path).append(",").append(key.path);
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(one_with_another_key_is_told_so_and_named) {
              said);
 }
 
-BOOST_AUTO_TEST_CASE(without_a_key_they_are_refused_and_told_how_to_make_one) {
+BOOST_AUTO_TEST_CASE(error_without_key_explains_the_remedy) {
   const std::string said = run("10.7.0.1", four_times("-"));
   if (said.empty()) return;
   for (const char* who : {"w0", "w1", "w2", "w3"}) BOOST_TEST(contains(said, who), said);
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(without_a_key_they_are_refused_and_told_how_to_make_one) {
   BOOST_TEST(!contains(said, "no error"), said);
 }
 
-BOOST_AUTO_TEST_CASE(a_partition_that_heals_in_time_delays_calls_and_does_nothing_else) {
+BOOST_AUTO_TEST_CASE(short_partition_only_delays_calls) {
   const KeyFile key;
   const std::string said = run("10.7.0.1", four_times(key.path), "short_partition", "2");
   if (said.empty()) return;
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_partition_that_heals_in_time_delays_calls_and_does_nothin
     BOOST_TEST(contains(said, line), said);
 }
 
-BOOST_AUTO_TEST_CASE(a_partition_that_heals_too_late_fails_the_calls_and_the_group_says_who_was_lost) {
+BOOST_AUTO_TEST_CASE(long_partition_fails_calls_of_lost_worker) {
   const KeyFile key;
   const std::string said = run("10.7.0.1", four_times(key.path), "long_partition", "60");
   if (said.empty()) return;

@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(last_phases_have_time_past_the_deadline) {
   const Party party;
   std::atomic<pid_t> other{0};
   const auto errors = party.run(2, [&](Group& group, int rank) {
-    // Kept at both sides until shutdown releases it: that takes a message or two, and their acknowledgements.
+    // Held at both sides until shutdown releases it, which takes a few messages and their acknowledgements.
     const auto made = remote<&make>(*group.agent(), 1 - rank, std::size_t{3});
     group.barrier();
     if (rank == 1) {

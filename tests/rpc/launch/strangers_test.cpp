@@ -25,7 +25,7 @@ using tendril::test::text_of_error;
 
 int add(int a, int b) { return a + b; }
 
-/// What somebody who does not belong here might send.
+/// Packets that a process outside the group might send.
 std::vector<Bytes> packets() {
   std::vector<Bytes> all;
   const auto with = [&](auto change) {
@@ -47,21 +47,21 @@ std::vector<Bytes> packets() {
   return all;
 }
 
-constexpr std::size_t kRecordHeaderBytes = 5;  // of TLS: after fewer bytes, rank 0 waits for the rest
+constexpr std::size_t kRecordHeaderBytes = 5;  // of a TLS record; after fewer bytes, rank 0 waits for more
 
-/// Sends each packet on a connection of its own and waits until rank 0 has read it: it answers or closes, but for the
-/// one that is incomplete.
+/// Sends each packet on a separate connection and waits until rank 0 has read it: rank 0 answers or closes the
+/// connection, except after the incomplete packet.
 void knock(int port) {
   boost::asio::io_context io;
   for (const Bytes& packet : packets()) {
     tcp::socket socket(io);
     boost::system::error_code error;
     socket.connect({boost::asio::ip::address_v4::loopback(), static_cast<uint16_t>(port)}, error);
-    if (error) throw std::runtime_error("nobody listens: " + error.message());
+    if (error) throw std::runtime_error("no process listens: " + error.message());
     boost::asio::write(socket, boost::asio::buffer(packet), error);
     if (packet.size() < kRecordHeaderBytes) continue;
     Bytes answer(4096);
-    boost::asio::read(socket, boost::asio::buffer(answer), error);  // to its end
+    boost::asio::read(socket, boost::asio::buffer(answer), error);  // until rank 0 closes
   }
 }
 

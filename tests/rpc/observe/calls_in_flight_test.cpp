@@ -1,4 +1,4 @@
-// Which calls go on, on both sides, and in which state.
+// The calls in progress that both sides list, and their states.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <future>
@@ -15,7 +15,7 @@ BOOST_AUTO_TEST_SUITE(calls_in_flight)
 using namespace rpc_test;
 using State = CallReceived::State;
 
-/// What the handlers of one test wait for.
+/// The events for which the handlers of one test wait.
 struct Scene {
   void open() {
     if (!std::exchange(is_open, true)) promise.set_value();
@@ -26,7 +26,7 @@ struct Scene {
   Promise<void> resume;
 };
 std::unique_ptr<Scene> scene;
-/// Declared after the cluster: its handlers return however the test ends.
+/// Declared after the cluster, so that the handlers return however the test ends.
 struct Opened {
   ~Opened() { scene->open(); }
 };
@@ -47,7 +47,7 @@ struct Thing {
 };
 int use(const RRef<Thing>& thing) { return thing.rpc_sync<&Thing::get>(); }
 
-/// The one call of that function that the agent has received; a state that nothing has if there is not exactly one.
+/// Returns the call of that function that the agent has received, or nullopt if there is not exactly one.
 std::optional<CallReceived> received(const Agent& agent, const std::string& function) {
   std::optional<CallReceived> found;
   for (const CallReceived& call : agent.calls_received()) {
@@ -62,7 +62,7 @@ bool is_in(const Agent& agent, const std::string& function, State state) {
   return call && call->state == state;
 }
 
-BOOST_AUTO_TEST_CASE(both_sides_list_a_call_that_runs_one_that_is_queued_and_one_that_is_suspended) {
+BOOST_AUTO_TEST_CASE(both_sides_list_calls_in_every_state) {
   scene = std::make_unique<Scene>();
   Cluster cluster(2, {.num_worker_threads = 1});
   const Opened opened;
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(both_sides_list_a_call_that_runs_one_that_is_queued_and_one
   BOOST_TEST(cluster[0].calls_received().empty());
   BOOST_TEST(cluster[1].calls_in_flight().empty());
 
-  // It goes on when it gets the slot; until then it waits for it.
+  // The coroutine needs a slot to resume. Until it gets one, it is queued.
   scene->resume.set_value();
   BOOST_TEST(Cluster::eventually([&] { return is_in(cluster[1], "suspend", State::queued); }, 60s));
   scene->open();
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(both_sides_list_a_call_that_runs_one_that_is_queued_and_one
   BOOST_TEST(cluster[0].calls_in_flight().empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_request_waits_for_references_until_their_owner_has_confirmed_them) {
+BOOST_AUTO_TEST_CASE(request_waits_for_confirmation_of_references) {
   const auto hang = std::make_shared<Hang>();
   Cluster cluster(3, {.ping_interval = 0ms}, served_functions(), [&](Agent& agent) {
     if (agent.self().id == 2) agent.add_hook(hang);
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_request_waits_for_references_until_their_owner_has_confir
   BOOST_TEST(parked.wait() == 7);
 }
 
-BOOST_AUTO_TEST_CASE(calls_of_a_worker_to_itself_and_of_a_second_agent_are_kept_apart) {
+BOOST_AUTO_TEST_CASE(agents_list_their_self_calls_separately) {
   scene = std::make_unique<Scene>();
   Cluster cluster(1);
   Agent other({.name = std::string("other")}, served_functions());
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(calls_of_a_worker_to_itself_and_of_a_second_agent_are_kept_
   BOOST_TEST(theirs.wait() == 2);
 }
 
-BOOST_AUTO_TEST_CASE(a_connection_says_what_it_carried_and_what_is_pending) {
+BOOST_AUTO_TEST_CASE(connections_report_traffic_and_pending_calls) {
   scene = std::make_unique<Scene>();
   Cluster cluster(2, {.ping_interval = 0ms});
   const Opened opened;

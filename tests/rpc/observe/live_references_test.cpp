@@ -1,4 +1,4 @@
-// Who refers to what, as owner and users list it.
+// The references that owners and users list.
 #include <boost/test/unit_test.hpp>
 #include <future>
 
@@ -26,7 +26,7 @@ void drop() { kept = {}; }
 
 std::vector<LiveReference> references_of(const Agent& agent) { return RRefContext::of(agent)->table().list(); }
 
-BOOST_AUTO_TEST_CASE(owner_and_users_list_the_same_reference_with_each_user) {
+BOOST_AUTO_TEST_CASE(owner_and_users_list_the_same_reference) {
   Cluster cluster(3);
   RRef<Net> net = remote<Net>(cluster[0], 1, 7);
   rpc_sync<&keep>(cluster[0], 2, net);
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(owner_and_users_list_the_same_reference_with_each_user) {
   BOOST_TEST(references_of(cluster[0]).empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_user_is_unconfirmed_until_the_call_that_makes_the_object_has_ended) {
+BOOST_AUTO_TEST_CASE(user_is_unconfirmed_until_object_is_made) {
   std::promise<void> gate;
   opened = gate.get_future();
   Cluster cluster(2);
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_user_is_unconfirmed_until_the_call_that_makes_the_object_
   BOOST_TEST(references_of(cluster[1]).at(0).type == "live_references::Net");
 }
 
-BOOST_AUTO_TEST_CASE(a_reference_whose_owner_is_lost_is_listed_as_such) {
+BOOST_AUTO_TEST_CASE(reference_to_lost_owner_is_listed) {
   const Cluster cluster(2);
   const RRef<Net> net = remote<Net>(cluster[0], 1, 7);
   BOOST_TEST((net.rpc_sync<&Net::get>() == 7));

@@ -1,4 +1,4 @@
-// Metrics over HTTP, to clients that behave and to those that do not.
+// Metrics over HTTP, for clients that behave and clients that do not.
 #include "tendril/rpc/observe/metrics_server.h"
 
 #include <netinet/in.h>
@@ -45,7 +45,7 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   void send(const std::string& text) const { (void)!::send(socket_, text.data(), text.size(), MSG_NOSIGNAL); }
-  /// All that comes until the server closes; "(nothing)" in front if it does not within a minute.
+  /// Returns all bytes until the server closes, after "(nothing)" if it does not send or close within a minute.
   std::string rest() const {
     std::string text;
     char buffer[4096];
@@ -78,7 +78,7 @@ struct Served {
   MetricsServer server{agent.share(), 0};
 };
 
-BOOST_AUTO_TEST_CASE(metrics_and_status_are_served_with_their_length_and_type) {
+BOOST_AUTO_TEST_CASE(metrics_and_status_have_length_and_type) {
   const Served served;
   const std::string metrics = get(served.server.port(), "/metrics");
   BOOST_TEST(metrics.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"),
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(metrics_and_status_are_served_with_their_length_and_type) {
   BOOST_TEST((head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n")), head);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_request_for_them_is_refused) {
+BOOST_AUTO_TEST_CASE(invalid_requests_are_refused) {
   const Served served;
   const std::map<std::string, std::string> cases = {
       {"GET / HTTP/1.1\r\n\r\n", "404 Not Found"},
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_request_for_them_is_refused) {
   BOOST_TEST(contains(get(served.server.port(), "/metrics"), "200 OK"));
 }
 
-BOOST_AUTO_TEST_CASE(clients_that_send_nothing_are_closed_and_keep_no_other_from_being_served) {
+BOOST_AUTO_TEST_CASE(silent_clients_do_not_block_others) {
   const Served served;
   std::vector<std::unique_ptr<Client>> silent;
   for (int i = 0; i < 40; ++i) {
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(clients_that_send_nothing_are_closed_and_keep_no_other_from
   for (const auto& client : silent) BOOST_TEST(client->rest() == "");  // at once or after 5 s
 }
 
-BOOST_AUTO_TEST_CASE(it_answers_where_every_thread_of_the_pool_is_stuck) {
+BOOST_AUTO_TEST_CASE(server_answers_while_all_threads_are_stuck) {
   inside = 0;
   std::promise<void> gate;
   opened = gate.get_future();
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(it_answers_where_every_thread_of_the_pool_is_stuck) {
   for (const Future<void>& call : calls) call.wait();
 }
 
-BOOST_AUTO_TEST_CASE(it_is_scraped_by_several_while_calls_run) {
+BOOST_AUTO_TEST_CASE(several_clients_scrape_while_calls_run) {
   Cluster cluster(2);
   const MetricsServer server(cluster[0].share(), 0);
   std::atomic<int> good{0};
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(it_is_scraped_by_several_while_calls_run) {
   BOOST_TEST(good == 40);
 }
 
-BOOST_AUTO_TEST_CASE(the_port_is_free_again_when_the_server_has_gone_and_a_taken_one_is_refused) {
+BOOST_AUTO_TEST_CASE(port_is_exclusive_until_the_server_ends) {
   Agent agent({.name = std::string("solo")}, served_functions());
   const tendril::test::ReservedPort port;
   for (int round = 0; round < 3; ++round) {
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(the_port_is_free_again_when_the_server_has_gone_and_a_taken
   BOOST_TEST(!Client(static_cast<uint16_t>(port.number())).connected);
 }
 
-BOOST_AUTO_TEST_CASE(the_port_comes_from_the_option_or_the_environment_with_the_rank_added) {
+BOOST_AUTO_TEST_CASE(port_comes_from_option_or_environment) {
   const auto port = [](int option, WorkerId rank, const char* variable) {
     return tendril::rpc::detail::metrics_port(option, rank, [&](const char*) { return variable; });
   };
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(the_port_comes_from_the_option_or_the_environment_with_the_
   BOOST_TEST(contains(text_of_error([&] { port(70000, 1, nullptr); }), "metrics_port must be -1 to 65535, got 70000"));
 }
 
-BOOST_AUTO_TEST_CASE(a_group_serves_its_worker_where_it_is_asked_to) {
+BOOST_AUTO_TEST_CASE(group_serves_metrics_if_requested) {
   Group quiet("quiet", {.rank = 0, .world_size = 1});
   BOOST_TEST(quiet.metrics_port() == 0);
   Group group("talkative", {.rank = 0, .world_size = 1, .metrics_port = 0});

@@ -1,4 +1,4 @@
-// What a process says on the error output, by TENDRIL_LOG.
+// The lines that a process logs to stderr, depending on TENDRIL_LOG.
 #include <boost/test/unit_test.hpp>
 #include <regex>
 
@@ -11,7 +11,8 @@ using test::Process;
 
 namespace {
 
-/// All that a worker which joins, calls itself and leaves says; times and processes are written as T and P.
+/// Returns everything that a worker logs while it joins, calls itself and leaves. Times are replaced by T, process ids
+/// by P.
 std::string said(std::vector<std::string> variables) {
   Process process({"/bin/sh", "-c", "exec " TENDRIL_TEST_PROGRAMS "/status_worker alone 2>&1"}, std::move(variables));
   const std::string process_text = "[" + std::to_string(process.pid()) + "]";
@@ -28,18 +29,18 @@ const std::string trace_text =
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(without_the_variable_warnings_are_bare_text_and_there_is_nothing_else) {
+BOOST_AUTO_TEST_CASE(only_bare_warnings_are_logged_by_default) {
   BOOST_TEST(said({}) == "");
   BOOST_TEST(said({no_trace}) == trace_text);
 }
 
-BOOST_AUTO_TEST_CASE(the_variable_sets_the_level_and_adds_time_process_level_and_name) {
+BOOST_AUTO_TEST_CASE(variable_sets_level_and_adds_prefix) {
   BOOST_TEST(said({no_trace, "TENDRIL_LOG=off"}) == "");
   BOOST_TEST(said({no_trace, "TENDRIL_LOG=error"}) == "");
   BOOST_TEST(said({no_trace, "TENDRIL_LOG=warn"}) == "[T] [P] [warning] [solo] " + trace_text);
   const std::string phases =
       "[T] [P] [info] [solo] rpc: worker 'solo' has joined its group as rank 0 of 1\n"
-      "[T] [P] [info] [solo] rpc: worker 'solo' shuts down and waits for all to do so\n"
+      "[T] [P] [info] [solo] rpc: worker 'solo' shuts down and waits for the other workers\n"
       "[T] [P] [info] [solo] rpc: worker 'solo' waits for calls that are still open\n"
       "[T] [P] [info] [solo] rpc: worker 'solo' releases its references\n"
       "[T] [P] [info] [solo] rpc: worker 'solo' has left its group\n";
@@ -49,7 +50,7 @@ BOOST_AUTO_TEST_CASE(the_variable_sets_the_level_and_adds_time_process_level_and
   BOOST_TEST(all.ends_with(phases), all);
 }
 
-BOOST_AUTO_TEST_CASE(a_level_that_does_not_exist_is_said_and_taken_for_the_usual_one) {
+BOOST_AUTO_TEST_CASE(unknown_level_is_reported_and_ignored) {
   BOOST_TEST(said({no_trace, "TENDRIL_LOG=loud"}) ==
              "[T] [P] [warning] TENDRIL_LOG is 'loud', expected off, error, warn, info or debug\n"
              "[T] [P] [warning] [solo] " +

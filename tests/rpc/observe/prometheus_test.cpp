@@ -1,4 +1,4 @@
-// Prometheus' text format, read back.
+// Prometheus' text format, parsed.
 #include <boost/test/unit_test.hpp>
 #include <future>
 #include <map>
@@ -22,7 +22,7 @@ int hold(int x) {
   return x;
 }
 
-/// Samples by name and labels, each line checked against the format's grammar.
+/// The samples by name and labels. Each line is checked against the grammar of the format.
 struct Scrape {
   explicit Scrape(const std::string& text) {
     static const std::regex sample(
@@ -44,7 +44,7 @@ struct Scrape {
                  "twice: " << line);
     }
   }
-  /// "calls_made_total", and labels after worker and rank.
+  /// Returns the sample of a metric such as "calls_made_total". `more` are the labels after worker and rank.
   double at(const std::string& name, int rank, const std::string& more = "") const {
     const std::string key = "tendril_rpc_" + name + "{worker=\"w" + std::to_string(rank) + "\",rank=\"" +
                             std::to_string(rank) + "\"" + (more.empty() ? "" : "," + more) + "}";
@@ -56,7 +56,7 @@ struct Scrape {
   std::map<std::string, double> samples;
 };
 
-BOOST_AUTO_TEST_CASE(counters_and_gauges_say_what_happened) {
+BOOST_AUTO_TEST_CASE(counters_and_gauges_match_the_calls) {
   std::promise<void> gate;
   opened = gate.get_future();
   Cluster cluster(2, {.num_worker_threads = 1, .ping_interval = 0ms});
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(counters_and_gauges_say_what_happened) {
   BOOST_TEST(running.wait() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(the_histogram_is_cumulative_in_seconds_and_ends_with_all_calls) {
+BOOST_AUTO_TEST_CASE(histogram_is_cumulative_and_complete) {
   Cluster cluster(2);
   for (int i = 0; i < 50; ++i) rpc_sync<&add>(cluster[0], 1, i, 1);
   const Scrape scrape(prometheus_text(cluster[0]));
@@ -126,12 +126,12 @@ BOOST_AUTO_TEST_CASE(samples_do_not_depend_on_the_locale,
   Cluster cluster(2);
   rpc_sync<&add>(cluster[0], 1, 1, 1);
   const tendril::testing::DecimalComma comma;
-  const Scrape scrape(prometheus_text(cluster[0]));  // looks at each line
+  const Scrape scrape(prometheus_text(cluster[0]));  // checks each line
   BOOST_TEST(scrape.at("call_latency_seconds_bucket", 0, "le=\"1.024e-06\"") >= 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_histogram_holds_each_duration_below_its_bucket_bound) {
-  // What the text relies on: a bucket below 4 * k holds exactly the durations below 2^k ns.
+BOOST_AUTO_TEST_CASE(durations_are_below_their_bucket_bound) {
+  // The text depends on this: the buckets below 4 * k hold exactly the durations below 2^k ns.
   for (int power = 2; power < 39; ++power) {
     const std::chrono::nanoseconds bound(int64_t{1} << power);
     BOOST_TEST(LatencyHistogram::bucket_of(bound) == 4 * power);
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_histogram_holds_each_duration_below_its_bucket_bound) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(agents_of_one_process_share_the_help_lines) {
+BOOST_AUTO_TEST_CASE(agents_share_the_help_lines) {
   Cluster cluster(3);
   const Scrape scrape(prometheus_text());
   for (int rank = 0; rank < 3; ++rank) BOOST_TEST(scrape.at("peers", rank) == 2);

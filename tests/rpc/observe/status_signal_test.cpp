@@ -15,12 +15,12 @@ namespace {
 
 const std::string program = TENDRIL_TEST_PROGRAMS "/status_worker";
 
-/// One worker that is a group of its own; its error output joins the other one.
+/// Starts a worker that is the only one of its group, with stderr redirected to stdout.
 Process worker(const std::string& scenario) {
   return Process({"/bin/sh", "-c", "exec " + program + " " + scenario + " 2>&1"});
 }
 
-/// Lines until one that starts so, which is the last.
+/// Returns the lines up to and including the first that begins with `start`.
 std::string lines_until(Process& process, const std::string& start) {
   std::string text, line;
   do {
@@ -34,7 +34,7 @@ using tendril::test::contains;
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(the_status_is_written_though_every_thread_is_stuck_and_as_often_as_it_is_asked_for) {
+BOOST_AUTO_TEST_CASE(status_is_written_while_threads_are_stuck) {
   Process process = worker("stuck");
   BOOST_TEST(process.line() == "ready");
   for (int round = 0; round < 3; ++round) {
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(the_status_is_written_though_every_thread_is_stuck_and_as_o
   }
 }
 
-BOOST_AUTO_TEST_CASE(every_worker_of_the_process_is_described) {
+BOOST_AUTO_TEST_CASE(all_workers_of_the_process_are_described) {
   Process process = worker("two");
   BOOST_TEST(process.line() == "ready");
   process.signal(SIGUSR1);
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(every_worker_of_the_process_is_described) {
   BOOST_TEST(contains(lines_until(process, "latency of calls made: "), "== worker 'second' (rank 0) of 1, process "));
 }
 
-BOOST_AUTO_TEST_CASE(a_signal_after_the_last_worker_has_left_does_nothing_and_a_later_one_is_answered_again) {
+BOOST_AUTO_TEST_CASE(signal_without_a_worker_does_nothing) {
   Process process = worker("left_and_joined");
   BOOST_TEST(process.line() == "left");
   process.signal(SIGUSR1);
@@ -64,13 +64,13 @@ BOOST_AUTO_TEST_CASE(a_signal_after_the_last_worker_has_left_does_nothing_and_a_
   BOOST_TEST(process.line().starts_with("== worker 'solo' (rank 0) of 1, process "));
 }
 
-BOOST_AUTO_TEST_CASE(a_program_that_has_spawned_its_workers_asks_each_of_them) {
+BOOST_AUTO_TEST_CASE(spawner_asks_each_of_its_workers) {
   Process process = worker("spawned");
   for (int i = 0; i < 3; ++i) {
     const std::string pid = process.line().substr(6);  // "ready PID"
     std::string name;
     std::getline(std::ifstream("/proc/" + pid + "/comm"), name);
-    BOOST_TEST(name == "status_worker");  // as a user would look for it
+    BOOST_TEST(name == "status_worker");  // the name that a user looks for
   }
   for (int round = 0; round < 2; ++round) {
     process.signal(SIGUSR1);
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_has_spawned_its_workers_asks_each_of_them) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_is_in_a_group_and_has_spawned_workers_answers_and_asks_them) {
+BOOST_AUTO_TEST_CASE(spawner_in_a_group_answers_too) {
   Process process = worker("spawner_in_a_group");
   BOOST_TEST(process.line() == "ready");
   process.signal(SIGUSR1);
@@ -92,14 +92,14 @@ BOOST_AUTO_TEST_CASE(who_is_in_a_group_and_has_spawned_workers_answers_and_asks_
   BOOST_TEST(who == (std::multiset<std::string>{"== no worker i", "== worker 'sol"}), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_group_that_was_joined_while_the_program_spawned_answers_when_that_has_ended) {
+BOOST_AUTO_TEST_CASE(group_joined_during_spawn_answers_afterwards) {
   Process process = worker("joins_while_it_spawns");
   BOOST_TEST(process.line() == "ready");
   process.signal(SIGUSR1);
   BOOST_TEST(process.line().starts_with("== worker 'solo' (rank 0) of 1, process "));
 }
 
-BOOST_AUTO_TEST_CASE(what_the_program_has_set_stays) {
+BOOST_AUTO_TEST_CASE(handler_of_the_program_is_kept) {
   Process handler = worker("own_handler");
   BOOST_TEST(handler.line() == "ready");
   handler.signal(SIGUSR1);
@@ -110,8 +110,8 @@ BOOST_AUTO_TEST_CASE(what_the_program_has_set_stays) {
   BOOST_TEST(ended.wait().signal == SIGUSR1);
 }
 
-#ifndef __SANITIZE_THREAD__  // it holds back the signal that the handler raises
-BOOST_AUTO_TEST_CASE(a_forked_child_without_a_worker_ends_as_it_would_have) {
+#ifndef __SANITIZE_THREAD__  // ThreadSanitizer delays the signal that the handler raises
+BOOST_AUTO_TEST_CASE(signal_ends_forked_child_without_a_worker) {
   Process process = worker("forked");
   BOOST_TEST(process.line() == "child ended by signal " + std::to_string(SIGUSR1));
 }

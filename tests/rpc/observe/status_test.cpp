@@ -1,4 +1,4 @@
-// The text that says what a worker is in.
+// The text that describes the state of a worker.
 #include "tendril/rpc/status.h"
 
 #include <unistd.h>
@@ -32,7 +32,7 @@ int hold(int x) {
 }
 int add(int a, int b) { return a + b; }
 
-/// Ages, times and bytes are written as T and N.
+/// Replaces ages and times by T, and numbers of bytes and threads by N.
 std::string without_numbers(std::string text) {
   text = std::regex_replace(text, std::regex(R"( +[0-9]+\.[0-9]{3} s  )"), "  T  ");
   text = std::regex_replace(text, std::regex(R"([0-9]+ bytes)"), "N bytes");
@@ -42,7 +42,7 @@ std::string without_numbers(std::string text) {
   return text;
 }
 
-BOOST_AUTO_TEST_CASE(it_names_peers_calls_on_both_sides_threads_references_the_pool_and_counters) {
+BOOST_AUTO_TEST_CASE(status_describes_all_parts_of_a_worker) {
   scene = std::make_unique<Scene>();
   Cluster cluster(2, {.num_worker_threads = 1});
   const RRef<Net> net = remote<Net>(cluster[0], 1, 7);
@@ -63,18 +63,17 @@ BOOST_AUTO_TEST_CASE(it_names_peers_calls_on_both_sides_threads_references_the_p
       "== worker 'w0' (rank 0) of 2, process " + process +
           "\n"
           "connections: 2\n"
-          "  worker 'w0' (rank 0): self, 0 calls to it pending, 0 of it unanswered\n"
-          "  worker 'w1' (rank 1): unix, 1 calls to it pending, 0 of it unanswered; sent N bytes and 3 requests, "
+          "  worker 'w0' (rank 0): self, 0 calls to it pending, 0 from it unanswered\n"
+          "  worker 'w1' (rank 1): unix, 1 calls to it pending, 0 from it unanswered; sent N bytes and 3 requests, "
           "received N bytes and 0 requests; N bytes queued; silent for T\n"
           "calls made and pending: 1\n"
           "  T  #3 status::hold on worker 'w1' (rank 1)\n"
           "calls received and unanswered: 0\n"
-          "threads in: 0\n"
+          "threads in use: 0\n"
           "references: 1\n"
           "  T  RRef 0.1 of worker 'w1' (rank 1), user worker 'w0' (rank 0): held\n"
-          "pool: N threads of at most 256, 0 of 1 slots taken, 0 handlers wait, 0 jobs queued\n"
-          "calls made: 3, completed 2, failed 0 (timed out 0, cancelled 0), late replies 0, errors nobody read "
-          "0\n"
+          "pool: N threads of at most 256, 0 of 1 slots in use, 0 handlers waiting, 0 jobs queued\n"
+          "calls made: 3, completed 2, failed 0 (timed out 0, cancelled 0), late replies 0, unread errors 0\n"
           "calls served: 0, dropped 0\n"
           "latency of calls made: 2 timed, mean T, p50 T, p99 T\n");
   BOOST_TEST(
@@ -82,26 +81,25 @@ BOOST_AUTO_TEST_CASE(it_names_peers_calls_on_both_sides_threads_references_the_p
       "== worker 'w1' (rank 1) of 2, process " + process +
           "\n"
           "connections: 2\n"
-          "  worker 'w0' (rank 0): unix, 0 calls to it pending, 1 of it unanswered; sent N bytes and 0 requests, "
+          "  worker 'w0' (rank 0): unix, 0 calls to it pending, 1 from it unanswered; sent N bytes and 0 requests, "
           "received N bytes and 3 requests; N bytes queued; silent for T\n"
-          "  worker 'w1' (rank 1): self, 0 calls to it pending, 0 of it unanswered\n"
+          "  worker 'w1' (rank 1): self, 0 calls to it pending, 0 from it unanswered\n"
           "calls made and pending: 0\n"
           "calls received and unanswered: 1\n"
           "  T  #3 status::hold for worker 'w0' (rank 0): running\n"
-          "threads in: 1\n"
+          "threads in use: 1\n"
           "  T  status::hold for worker 'w0' (rank 0)\n"
           "references: 1\n"
           "  T  RRef 0.1 (status::Net) of worker 'w1' (rank 1), user worker 'w0' (rank 0): held\n"
-          "pool: N threads of at most 256, 1 of 1 slots taken, 0 handlers wait, 0 jobs queued\n"
-          "calls made: 0, completed 0, failed 0 (timed out 0, cancelled 0), late replies 0, errors nobody read "
-          "0\n"
+          "pool: N threads of at most 256, 1 of 1 slots in use, 0 handlers waiting, 0 jobs queued\n"
+          "calls made: 0, completed 0, failed 0 (timed out 0, cancelled 0), late replies 0, unread errors 0\n"
           "calls served: 2, dropped 0\n"
           "latency of calls made: 0 timed\n");
   scene->promise.set_value();
   BOOST_TEST(running.wait() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(it_tells_of_all_agents_of_the_process_until_they_are_shut_down) {
+BOOST_AUTO_TEST_CASE(status_covers_all_live_agents) {
   const auto mentions = [](const std::string& name) {
     return contains(tendril::rpc::status(), "== worker '" + name + "' (rank 0) of 1, process ");
   };
@@ -118,7 +116,7 @@ BOOST_AUTO_TEST_CASE(it_tells_of_all_agents_of_the_process_until_they_are_shut_d
   BOOST_TEST(mentions("status-first"));
 }
 
-BOOST_AUTO_TEST_CASE(it_answers_where_every_thread_of_the_pool_is_stuck) {
+BOOST_AUTO_TEST_CASE(status_works_while_all_threads_are_stuck) {
   scene = std::make_unique<Scene>();
   Cluster cluster(2, {.num_worker_threads = 2, .max_threads = 3});
   std::vector<Future<int>> calls;
@@ -134,7 +132,7 @@ BOOST_AUTO_TEST_CASE(it_answers_where_every_thread_of_the_pool_is_stuck) {
   for (const Future<int>& call : calls) call.wait();
 }
 
-BOOST_AUTO_TEST_CASE(it_can_be_asked_while_calls_run_and_agents_come_and_go) {
+BOOST_AUTO_TEST_CASE(status_works_while_agents_start_and_stop) {
   std::atomic<bool> done{false};
   std::atomic<int> asked{0};
   std::jthread asking([&] {

@@ -1,4 +1,4 @@
-// The trace of all workers in one file, parsed back.
+// The trace file of all workers, parsed.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ namespace json = boost::json;
 using detail::Trace;
 using detail::TraceSpan;
 
-/// The agents that handlers call on with, by rank.
+/// The agents from which handlers make calls, by rank.
 std::mutex agents_mutex;
 std::array<std::shared_ptr<Agent>, 3> agents;
 std::shared_ptr<Agent> agent_of(std::size_t rank) {
@@ -59,7 +59,7 @@ Task<int> later(int a) {
   co_return co_await rpc_async<&add>(*agent_of(1), 2, a, 1);
 }
 
-/// A path that nothing exists at, and nothing is left at.
+/// A path at which no file exists. The destructor removes the file.
 struct TraceFile {
   TraceFile() {
     static std::atomic<int> count{0};
@@ -85,7 +85,7 @@ struct TraceFile {
 std::string text_at(const json::value& event, const char* key) { return std::string(event.at(key).as_string()); }
 double number_at(const json::value& event, const char* key) { return event.at(key).to_number<double>(); }
 
-/// The slices by span id, flows by id, and what the workers say of themselves by rank.
+/// The slices by span id, the flows by id, and the workers' metadata by rank.
 struct Parsed {
   explicit Parsed(const json::array& events) {
     for (const json::value& event : events) {
@@ -107,7 +107,7 @@ struct Parsed {
         workers[static_cast<int>(number_at(event, "pid"))] = event.at("args");
     }
   }
-  /// That every call is joined to its handler by an arrow from the one's thread to the other's.
+  /// Checks that an arrow connects every call to its handler, from the thread of one to the thread of the other.
   void check_joined() const {
     BOOST_TEST(!sends.empty());
     BOOST_TEST(sends.size() == handlers.size());
@@ -126,7 +126,7 @@ struct Parsed {
       BOOST_TEST(number_at(start, "ts") == number_at(send, "ts"));
       BOOST_TEST(number_at(finish, "ts") == number_at(handler, "ts"));
       BOOST_TEST(begun.at("call" + span) == 1);
-      // A handler begins after its call, as far as the clocks are known.
+      // A handler begins after its call, up to the error of the clocks.
       const double error = number_at(workers.at(static_cast<int>(number_at(send, "pid"))), "clock_error_ns") +
                            number_at(workers.at(static_cast<int>(number_at(handler, "pid"))), "clock_error_ns");
       BOOST_TEST(number_at(handler, "ts") >= number_at(send, "ts") - error / 1e3 - 0.01);
@@ -145,7 +145,7 @@ struct Parsed {
   int failed = 0;
 };
 
-/// Groups of one process, a thread each.
+/// Runs a group whose workers are threads of this process.
 void run_group(const std::string& path, const std::function<void(Group&)>& body) {
   const ReservedPort port;
   std::array<std::string, 3> errors;
@@ -170,14 +170,14 @@ void run_group(const std::string& path, const std::function<void(Group&)>& body)
 
 detail::ClockFit no_offset() { return {}; }
 
-BOOST_AUTO_TEST_CASE(one_thread_at_a_time_leads_a_worker_and_who_calls_leads_while_it_waits) {
+BOOST_AUTO_TEST_CASE(one_thread_at_a_time_leads) {
   const TraceFile file;
   run_group(file.path, [](Group& group) {
     if (group.agent()->self().id != 0) return;
     for (int i = 0; i < 200; ++i) (void)rpc_sync<&add>(*group.agent(), 1, i, 1);
   });
   const Parsed parsed(file.events());
-  std::map<double, double> until;  // of the one before, by worker
+  std::map<double, double> until;  // the end of the previous span, by worker
   std::set<std::pair<double, double>> leaders;
   for (const auto& [worker, from, to, thread] : parsed.leads) {
     if (until.contains(worker)) BOOST_TEST(from >= until[worker] - 0.001);  // the file's times are rounded
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(one_thread_at_a_time_leads_a_worker_and_who_calls_leads_whi
   BOOST_TEST(leaders.contains({number_at(send, "pid"), number_at(send, "tid")}));
 }
 
-BOOST_AUTO_TEST_CASE(every_call_of_every_worker_is_joined_to_its_handler) {
+BOOST_AUTO_TEST_CASE(arrows_connect_calls_to_their_handlers) {
   const TraceFile file;
   gate = std::make_unique<Promise<void>>();
   run_group(file.path, [](Group& group) {
@@ -219,11 +219,11 @@ BOOST_AUTO_TEST_CASE(every_call_of_every_worker_is_joined_to_its_handler) {
     BOOST_TEST(text_at(parsed.workers.at(rank), "worker") == std::string("w").append(std::to_string(rank)));
     BOOST_TEST(number_at(parsed.workers.at(rank), "dropped") == 0);
     BOOST_TEST(number_at(parsed.workers.at(rank), "process") == ::getpid());
-    // One process, one clock: what is found of its offset is within the error that is stated.
+    // One process has one clock, so the measured offset is within the stated error.
     const double offset = number_at(parsed.workers.at(rank), "clock_offset_ns");
     BOOST_TEST(std::abs(offset) <= number_at(parsed.workers.at(rank), "clock_error_ns"));
   }
-  // What a handler calls is its child, in the same trace.
+  // A call that a handler makes is the handler's child, in the same trace.
   for (const char* parent : {"trace::relay", "trace::later"}) {
     int children = 0;
     for (const auto& [span, handler] : parsed.handlers) {
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(every_call_of_every_worker_is_joined_to_its_handler) {
   BOOST_TEST(deferred == 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_later_run_replaces_the_file) {
+BOOST_AUTO_TEST_CASE(later_run_replaces_the_file) {
   const TraceFile file;
   for (int round = 0; round < 2; ++round) {
     run_group(file.path, [](Group& group) { (void)rpc_sync<&add>(*group.agent(), 0, 1, 1); });
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(a_later_run_replaces_the_file) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_may_read_a_trace_stays_so_when_it_is_replaced) {
+BOOST_AUTO_TEST_CASE(replacement_keeps_file_permissions) {
   const TraceFile file;
   const Trace trace(file.path, {"w0", 0}, 1);
   trace.write("one run", no_offset());
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(who_may_read_a_trace_stays_so_when_it_is_replaced) {
   BOOST_TEST((static_cast<unsigned>(std::filesystem::status(file.path).permissions()) == 0600u));
 }
 
-BOOST_AUTO_TEST_CASE(of_what_a_killed_writer_has_left_all_whole_events_stay) {
+BOOST_AUTO_TEST_CASE(whole_events_of_killed_writer_remain) {
   const TraceFile file;
   Trace first(file.path, {"w0", 0}, 1), second(file.path, {"w1", 1}, 2);
   first.record({.kind = TraceSpan::Kind::handler, .span_id = 7});
@@ -280,7 +280,7 @@ BOOST_AUTO_TEST_CASE(of_what_a_killed_writer_has_left_all_whole_events_stay) {
   for (const char* tail : {"", "\n", "\n]", "\n]}", "\n]}\n", ",", ",\n", ",\n{\"name\":\"half",
                            ",\n{\"name\":\"\\\"}\"", ",\n{\"name\":\"one\",\"ph\":\"M\"},\n{\"na"})
     check(events + tail, 1, 1, 2);
-  // The arrow is the last event, the slice the one before; the slice's object is closed by two braces.
+  // The arrow is the last event and the slice the one before it. Two braces close the slice's object.
   const std::size_t arrow = events.rfind(",\n");
   for (std::size_t end = arrow + 2; end < events.size(); ++end) check(events.substr(0, end), 1, 0, 2);
   check(events.substr(0, arrow), 1, 0, 2);
@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(of_what_a_killed_writer_has_left_all_whole_events_stay) {
   check(of_another_run, 0, 0, 1);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_a_trace_is_left_as_it_is) {
+BOOST_AUTO_TEST_CASE(other_files_are_left_unchanged) {
   const TraceFile file;
   Trace trace(file.path, {"w0", 0}, 1);
   const auto refused = [&](const std::string& why) {
@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_a_trace_is_left_as_it_is) {
   std::filesystem::remove(file.path);
   const std::string victim = file.path.string() + ".victim";
   std::filesystem::create_symlink(victim, file.path);
-  refused("symbolic link");  // also where it leads nowhere
+  refused("symbolic link");  // also if its target does not exist
   BOOST_TEST(!std::filesystem::exists(victim));
   std::ofstream(victim) << "";
   refused("symbolic link");
@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_a_trace_is_left_as_it_is) {
   refused("is not a regular file");
 }
 
-BOOST_AUTO_TEST_CASE(beyond_its_bound_spans_are_counted_only) {
+BOOST_AUTO_TEST_CASE(spans_beyond_the_limit_are_counted) {
   const TraceFile file;
   Trace trace(file.path, {"w0", 0}, 1, 512);
   for (uint64_t i = 1; i <= 1000; ++i) trace.record({.kind = TraceSpan::Kind::handler, .span_id = i});
@@ -341,7 +341,7 @@ BOOST_AUTO_TEST_CASE(threads_record_while_others_read) {
     for (int i = 0; i < 20; ++i) {
       for (const Trace::Thread& thread : trace.threads()) {
         for (std::size_t at = 0; at < thread.spans.size(); ++at) {
-          if (thread.spans[at].span_id != at % 2000) BOOST_ERROR("a span that was not recorded so");
+          if (thread.spans[at].span_id != at % 2000) BOOST_ERROR("a span differs from the recorded one");
         }
       }
     }
@@ -351,7 +351,7 @@ BOOST_AUTO_TEST_CASE(threads_record_while_others_read) {
   BOOST_TEST(spans == 6000u);
 }
 
-BOOST_AUTO_TEST_CASE(times_go_by_a_line_through_two_measurements) {
+BOOST_AUTO_TEST_CASE(times_are_interpolated_between_measurements) {
   const detail::ClockFit fit{{.at_ns = 1000, .offset_ns = 100, .error_ns = 5},
                              {.at_ns = 2000, .offset_ns = 200, .error_ns = 9}};
   BOOST_TEST(fit.to_rank_0(1000) == 1100);
@@ -362,7 +362,7 @@ BOOST_AUTO_TEST_CASE(times_go_by_a_line_through_two_measurements) {
   BOOST_TEST(fit.error_ns() == 9);
 }
 
-BOOST_AUTO_TEST_CASE(a_killed_worker_takes_its_own_part_only) {
+BOOST_AUTO_TEST_CASE(killed_worker_loses_only_its_events) {
   const TraceFile file;
   const ReservedPort port;
   std::vector<Process> workers;
@@ -382,7 +382,7 @@ BOOST_AUTO_TEST_CASE(a_killed_worker_takes_its_own_part_only) {
   BOOST_TEST(parsed.count(parsed.handlers, "status_worker::add") == 6);
 }
 
-BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_written_is_no_reason_to_fail) {
+BOOST_AUTO_TEST_CASE(unwritable_file_does_not_fail_the_group) {
   Group group("w0", {.rank = 0, .world_size = 1, .trace = "/no/such/folder/trace.json"});
   BOOST_TEST(rpc_sync<&add>(*group.agent(), 0, 1, 1) == 2);
   group.shutdown();
