@@ -172,7 +172,7 @@ Traffic Agent::traffic() const {
   Traffic traffic;
   std::vector<bool> connected(static_cast<std::size_t>(options().world_size));
   for (const auto& session : impl_->sessions()) {
-    // One that has never had a connection may have ended at the other side, unseen.
+    // A session that has never had a connection counts as not connected: it may have ended on the other side unnoticed.
     connected[static_cast<std::size_t>(session->peer().id)] = !session->link() || session->link()->gauges().begun;
     traffic.requests_sent += session->requests_sent();
     traffic.requests_received += session->requests_received();
@@ -192,8 +192,8 @@ std::vector<CallInFlight> Agent::calls_in_flight() const {
   return calls;
 }
 
-/// The sessions before the queue and the queue before the threads: a call that goes from one to the next meanwhile is
-/// seen at least once.
+/// Reads the sessions before the queue, and the queue before the threads, so that a call that moves from one to the
+/// next meanwhile is seen at least once.
 std::vector<CallReceived> Agent::calls_received() const {
   using State = CallReceived::State;
   std::vector<CallReceived> calls;
@@ -242,8 +242,8 @@ std::vector<Connection> Agent::connections() const {
   return connections;
 }
 
-/// Calls set off jobs and jobs make calls, so neither may be looked at alone. No job ran between two looks at the pool
-/// that find it empty and as many jobs begun; so whatever is open in between was made before, or outside the pool.
+/// Calls start jobs and jobs make calls, so neither can be checked alone. If the pool is found empty twice and no job
+/// began in between, no job ran in between, and so no job can have made a call after the check for open calls.
 bool Agent::is_idle() const {
   const detail::Loop::Gauges before = impl_->loop->gauges();
   if (before.queued_jobs + before.active + before.blocked > 0) return false;

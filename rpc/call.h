@@ -10,25 +10,25 @@
 
 TENDRIL_API_BEGIN
 
-/// Calls of functions on other workers (or this one):
+/// Calls functions on other workers, or on this one:
 ///
 ///     Tensor y = rpc::rpc_sync<&forward>("ps", x);                        // waits for the result
-///     rpc::Future<Tensor> f = rpc::rpc_async<&forward>("ps", x);          // a Future of it
-///     rpc::RRef<Tensor> r = rpc::remote<&forward>("ps", x);               // the result stays there
-///     rpc::RRef<Observer> o = rpc::remote<Observer>("obs1", seed);        // so does the object that is constructed
+///     rpc::Future<Tensor> f = rpc::rpc_async<&forward>("ps", x);          // returns a Future of the result
+///     rpc::RRef<Tensor> r = rpc::remote<&forward>("ps", x);               // leaves the result on "ps"
+///     rpc::RRef<Observer> o = rpc::remote<Observer>("obs1", seed);        // constructs an object on "obs1"
 ///     rpc::rpc_sync<&forward>("ps", {.timeout = std::chrono::seconds(5)}, x);
 ///
-/// The function is a template argument: the call is checked by the compiler, and mentioning it makes this program serve
-/// the function too. `to` is a worker's name, its rank or its WorkerInfo. Arguments are converted to the parameters'
-/// types and copied before the call returns, except that tensors' elements must not be changed until the call has
-/// ended, with a result or an error. A function that returns a Future<R> or Task<R> gives an R on the caller's side.
+/// The function is a template argument, so the compiler checks the call, and naming the function makes this program
+/// serve it too. `to` is a worker's name, its rank or its WorkerInfo. Arguments are converted to the parameter types
+/// and copied before the call returns. The elements of tensors are not copied: do not change them until the call has
+/// ended, with a result or an error. If the function returns a Future<R> or Task<R>, the caller gets an R.
 ///
-/// A future may be dropped: the call goes on. If it fails then, its error is printed to stderr and counted
-/// (unread_error.h: another handler may be set).
+/// If you drop the future, the call continues. If the call then fails, its error is printed to stderr and counted;
+/// unread_error.h lets you set another handler.
 ///
-/// Errors, thrown by the wait for the result: RemoteError (the function threw), TimeoutError, PeerLostError,
-/// CancelledError, UnknownFunctionError, MessageError; at once: UsageError (no such worker, before init_rpc, after
-/// shutdown), MessageError (arguments that cannot be sent).
+/// The wait for the result throws RemoteError (the function threw), TimeoutError, PeerLostError, CancelledError,
+/// UnknownFunctionError or MessageError. The call itself throws UsageError (no such worker, before init_rpc, after
+/// shutdown) or MessageError (arguments that cannot be sent).
 namespace tendril::rpc {
 
 namespace detail {
@@ -38,7 +38,7 @@ template <class Function>
 using ResultOfType = decltype(result_of_type(static_cast<Function*>(nullptr)));
 }  // namespace detail
 
-/// Calls F on worker `to` and gives a Future of its result: see the head of this file.
+/// Calls F on worker `to` and returns a Future of its result; see the top of this file.
 template <auto F, class... Args>
 requires RemoteFunction<F> && Callable<F, Args...> Future<ResultOf<F>> rpc_async(Agent& agent, const Destination& to,
                                                                                  const CallOptions& options,
@@ -95,8 +95,8 @@ template <auto F, class... Args>
 requires RemoteFunction<F> && CannotBeCalledWith<F, Args...> ResultOf<F> rpc_sync(const Destination& to, Args&&...)
 = delete;
 
-/// PyTorch's form, rpc_sync("bob", greet, "me"), does not compile: the function is a template argument here. These
-/// overloads throw only to avoid a warning about a missing return value, which would hide the message.
+/// Rejects PyTorch's form, rpc_sync("bob", greet, "me"): here the function is a template argument. These overloads
+/// throw only to avoid a warning about a missing return value, which would hide the message.
 template <class Function, class... Args>
 requires std::is_function_v<Function> detail::ResultOfType<Function> rpc_async(const Destination&, Function*,
                                                                                Args&&...) {
@@ -118,9 +118,9 @@ requires std::is_function_v<Function> detail::ResultOfType<Function> remote(cons
 }
 
 template <auto F>
-using RemoteResult = RRef<detail::StoredType<ResultOf<F>>>;  ///< what remote<F> gives
+using RemoteResult = RRef<detail::StoredType<ResultOf<F>>>;  ///< return type of remote<F>
 
-/// Calls F on worker `to` and leaves the result there: an RRef of it.
+/// Calls F on worker `to`, leaves the result there, and returns an RRef to it.
 template <auto F, class... Args>
 requires RemoteFunction<F> && Callable<F, Args...> RemoteResult<F> remote(Agent& agent, const Destination& to,
                                                                           const CallOptions& options,
@@ -149,12 +149,12 @@ template <auto F, class... Args>
 requires RemoteFunction<F> && CannotBeCalledWith<F, Args...> RemoteResult<F> remote(const Destination& to, Args&&...)
 = delete;
 
-/// T can be constructed from copies of these arguments; string literals are sent as std::string.
+/// Whether a T can be constructed from copies of these arguments; string literals are sent as std::string.
 template <class T, class... Args>
 concept RemotelyConstructible = std::is_class_v<T> && std::constructible_from<T, detail::WireArgument<Args>...> &&
     !detail::type_is_in_unnamed_namespace<T>();
 
-/// Makes a T on worker `to`, of these arguments: an RRef of it.
+/// Constructs a T on worker `to` from these arguments, and returns an RRef to it.
 template <class T, class... Args>
 requires RemotelyConstructible<T, Args...> RRef<T> remote(Agent& agent, const Destination& to,
                                                           const CallOptions& options, Args&&... arguments) {
@@ -175,28 +175,28 @@ requires RemotelyConstructible<T, Args...> RRef<T> remote(const Destination& to,
   return remote<T>(*default_agent(), to, CallOptions{}, std::forward<Args>(arguments)...);
 }
 
-/// Makes this program serve a function, or a method of T through an RRef<T>, that it does not call itself: for programs
-/// that are built apart from their callers. Throws UsageError for a function with internal linkage.
+/// Makes this program serve a function, or a method of T through an RRef<T>, that it does not call itself. This is for
+/// programs that are built separately from their callers. Throws UsageError for a function with internal linkage.
 template <auto F>
 requires RemoteFunction<F>
 void serve() { detail::entry_of<detail::FreeFunction<F>>(); }
-/// ... a method.
+/// Serves a method.
 template <auto F, class T = typename detail::Signature<decltype(F)>::Class>
 requires RemoteMethod<F>
 void serve() { detail::entry_of<detail::Method<T, F>>(); }
-/// ... as `rpc::remote` calls it.
+/// Serves a function for calls by `rpc::remote`.
 template <auto F>
 requires RemoteFunction<F>
 void serve_remote() { detail::entry_of<detail::CreatingFunction<F>>(); }
-/// ... a method.
+/// Serves a method for calls by `RRef::remote`.
 template <auto F, class T = typename detail::Signature<decltype(F)>::Class>
 requires RemoteMethod<F>
 void serve_remote() { detail::entry_of<detail::CreatingMethod<T, F>>(); }
-/// ... T's constructor, called with these arguments.
+/// Serves T's constructor for these argument types.
 template <class T, class... Args>
 requires RemotelyConstructible<T, Args...>
 void serve_constructor() { detail::entry_of<detail::Constructor<T, detail::WireArgument<Args>...>>(); }
-/// ... copies of a T, for `to_here`.
+/// Serves copies of a T, for `to_here`.
 template <class T>
 void serve_to_here() {
   detail::entry_of<detail::Fetch<T>>();

@@ -16,44 +16,45 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-/// `timeout` from now on. Whoever gave it, no number overflows: more than 100 years (also into the past) are 100 years.
+/// Returns the time `timeout` after `now`. Clamps the timeout to 100 years, in either direction, so that no value
+/// overflows.
 template <class Rep, class Period>
 Clock::time_point deadline_after(std::chrono::duration<Rep, Period> timeout, Clock::time_point now = Clock::now()) {
   constexpr std::chrono::hours longest(24 * 365 * 100);
-  const std::chrono::duration<double> seconds(timeout);  // a floating-point number holds every duration, if not exactly
+  const std::chrono::duration<double> seconds(timeout);  // a double can represent every duration, if not exactly
   if (seconds > longest) return now + longest;
   if (seconds < -longest) return now - longest;
   return now + std::chrono::duration_cast<Clock::duration>(timeout);
 }
 
-/// Whoever waits longer says for whom, on the error output.
+/// A wait that takes longer than this prints its reason to stderr.
 inline constexpr std::chrono::seconds kFirstNote{5};
 
-/// The served function that something began in, and who called it: for errors.
+/// The served function in which some work began, and its caller. Used in errors.
 struct CallOrigin {
-  uint64_t agent = 0;                     ///< the incarnation of the agent that serves it: the others know neither
-  const std::string* function = nullptr;  ///< its name, which lives as long as its FunctionTable; null: none
-  WorkerId caller = -1;                   ///< its rank; -1: none
-  uint64_t call_id = 0;                   ///< the caller's number of the call
+  uint64_t agent = 0;                     ///< incarnation of the serving agent; only it knows the other fields
+  const std::string* function = nullptr;  ///< the function's name, valid as long as its FunctionTable; null: none
+  WorkerId caller = -1;                   ///< the caller's rank; -1: none
+  uint64_t call_id = 0;                   ///< the number that the caller gave the call
 };
 
-/// What travels with a call: captured where a call is made, a continuation attached, a coroutine suspended, and
-/// current again where the callee's handler, the continuation or the resumed coroutine runs.
-/// A value; `current()` is this thread's own.
+/// State that is passed along with a call. It is captured when a call is made, a continuation is attached, or a
+/// coroutine is suspended, and is current again when the callee's handler, the continuation, or the resumed coroutine
+/// runs. A value; `current()` belongs to the calling thread.
 struct CallContext {
-  Clock::time_point deadline = Clock::time_point::max();  ///< nested calls inherit it
-  LazyStopToken stop = {};                                ///< the caller cancelled, or its connection is gone
+  Clock::time_point deadline = Clock::time_point::max();  ///< inherited by nested calls
+  LazyStopToken stop = {};                                ///< triggered if the caller cancels or its connection is lost
   uint64_t autograd_context = 0;                          ///< 0 = none
-  uint64_t trace_id = 0, span_id = 0;                     ///< of a trace (trace.h); 0 = none
-  uint8_t depth = 0;  ///< of calls made here: how many handlers wait for them, each for the one before; 0 outside
-  std::shared_ptr<const std::vector<std::byte>> extension = {};  ///< opaque bytes of whoever set them
-  CallOrigin origin = {};                                        ///< does not travel: the handler that runs here
+  uint64_t trace_id = 0, span_id = 0;                     ///< ids of the trace and span (trace.h); 0 = none
+  uint8_t depth = 0;  ///< depth of calls made here: length of the chain of waiting handlers; 0 outside handlers
+  std::shared_ptr<const std::vector<std::byte>> extension = {};  ///< opaque bytes that an extension has set
+  CallOrigin origin = {};                                        ///< the handler that runs here; not sent with calls
 
-  static CallContext& current() noexcept;  ///< of the calling thread
+  static CallContext& current() noexcept;  ///< the calling thread's context
 };
 
-/// Makes a context current until the end of the scope. By value: one in a coroutine is suspended with it, and may end
-/// on another thread than it began.
+/// Makes a context current until the end of the scope. Holds it by value, because a coroutine may suspend inside the
+/// scope and end on a different thread.
 class CallContextScope {
  public:
   explicit CallContextScope(CallContext context) noexcept;

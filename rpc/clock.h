@@ -13,20 +13,20 @@ TENDRIL_API_BEGIN
 namespace tendril::rpc {
 
 namespace detail {
-/// Null unless a simulation is running (threads/simulator.h). It only changes while no other thread uses rpc.
+/// Null unless a simulation is running (threads/simulator.h). Changes only while no other thread uses rpc.
 extern constinit Simulator* simulator;
 std::chrono::steady_clock::time_point simulated_now() noexcept;
 }  // namespace detail
 
 /// The clock of all deadlines: std::chrono::steady_clock, or the virtual time of a simulation. Thread-safe.
 struct Clock {
-  using time_point = std::chrono::steady_clock::time_point;  ///< as std::chrono::steady_clock's
+  using time_point = std::chrono::steady_clock::time_point;  ///< that of std::chrono::steady_clock
   using duration = time_point::duration;                     ///< likewise
   using rep = duration::rep;                                 ///< likewise
   using period = duration::period;                           ///< likewise
-  static constexpr bool is_steady = true;                    ///< it never goes backwards
+  static constexpr bool is_steady = true;                    ///< time never decreases
 
-  /// The present time.
+  /// The current time.
   static time_point now() noexcept {
     if (detail::simulator != nullptr) [[unlikely]]
       return detail::simulated_now();
@@ -34,9 +34,9 @@ struct Clock {
   }
 };
 
-/// As std::this_thread's, or in the virtual time of a simulation. Thread-safe.
+/// Does what std::this_thread::sleep_until does, in virtual time if a simulation is running. Thread-safe.
 void sleep_until(Clock::time_point when);
-/// Likewise.
+/// Does the same for a duration.
 inline void sleep_for(Clock::duration time) { sleep_until(Clock::now() + time); }
 
 }  // namespace tendril::rpc

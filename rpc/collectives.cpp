@@ -6,7 +6,7 @@ namespace tendril::rpc::detail {
 
 std::string gathered_bytes(const Message& value) {
   TENDRIL_CHECK_AS(UsageError, value.tensors.empty() && value.references.empty(),
-                   "rpc::all_gather: the value has tensors or RRefs; send those by calls");
+                   "rpc::all_gather: the value contains tensors or RRefs; send those by calls");
   return {reinterpret_cast<const char*>(value.payload.data()), value.payload.size()};
 }
 

@@ -12,14 +12,15 @@
 
 TENDRIL_API_BEGIN
 
-/// What all workers of a group do together. One thread of each worker, and in the same order as barriers.
+/// Operations that all workers of a group do together. One thread of each worker calls them; all workers must call them
+/// and barriers in the same order.
 namespace tendril::rpc {
 
 namespace detail {
-/// The value as bytes. Throws UsageError if it has tensors or references, which bytes cannot hold.
+/// Returns the value as bytes. Throws UsageError if it contains tensors or references, which cannot be gathered.
 std::string gathered_bytes(const Message& value);
 Message gathered_value(const std::string& bytes);
-/// Of the default group.
+/// Gathers in the default group.
 std::vector<std::string> all_gather(std::string bytes, std::chrono::milliseconds timeout);
 std::vector<std::string> all_gather(std::string bytes, const std::vector<std::string>& names,
                                     std::chrono::milliseconds timeout);
@@ -42,29 +43,29 @@ std::vector<T> all_gather_with(const T& value, const Gather& gather) {
 }
 }  // namespace detail
 
-/// Every worker's value, by rank: addresses, sizes, losses, times. T is the same type everywhere,
-/// default-constructible, and what a call could send but for tensors and RRefs, which are for calls. Throws UsageError
-/// for those and for more than Group::kMaxGathered bytes, before anybody waits for this worker; else as Group::barrier
-/// does.
+/// Returns every worker's value, by rank. Meant for small values: addresses, sizes, losses, times. T must be the same
+/// type everywhere, default-constructible, and a type that a call can send, without tensors or RRefs. Throws UsageError
+/// for tensors, RRefs, and more than Group::kMaxGathered bytes, before any other worker waits for this one; otherwise
+/// throws as Group::barrier does.
 template <class T>
 std::vector<T> all_gather(const T& value, std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
   return detail::all_gather_with(value,
                                  [&](std::string bytes) { return detail::all_gather(std::move(bytes), timeout); });
 }
-/// The same in a group that is not this process's default one.
+/// Does the same in a given group.
 template <class T>
 std::vector<T> all_gather(Group& group, const T& value, std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
   return detail::all_gather_with(value, [&](std::string bytes) { return group.gather(std::move(bytes), timeout); });
 }
 
-/// Among some workers, this one among them (Group::barrier): their values, by rank.
+/// Returns the values of the named workers, by rank. This worker must be one of them (see Group::barrier).
 template <class T>
 std::vector<T> all_gather_among(const std::vector<std::string>& names, const T& value,
                                 std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
   return detail::all_gather_with(
       value, [&](std::string bytes) { return detail::all_gather(std::move(bytes), names, timeout); });
 }
-/// As above, on a given group.
+/// Does the same in a given group.
 template <class T>
 std::vector<T> all_gather_among(Group& group, const std::vector<std::string>& names, const T& value,
                                 std::chrono::milliseconds timeout = std::chrono::seconds(60)) {

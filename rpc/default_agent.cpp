@@ -9,7 +9,7 @@ namespace tendril::rpc {
 namespace {
 
 std::atomic<std::shared_ptr<Agent>>& slot() {
-  static auto* agent = new std::atomic<std::shared_ptr<Agent>>();  // outlives every static object that may call
+  static auto* agent = new std::atomic<std::shared_ptr<Agent>>();  // never destroyed: static objects may make calls
   return *agent;
 }
 const auto default_agent_switched = tendril::detail::of_each_process([]() -> auto& { return slot(); });

@@ -10,12 +10,12 @@ namespace tendril::rpc {
 
 class Agent;
 
-/// The agent that free functions (`rpc_sync(to, ...)`) act on: init_rpc sets it, shutdown clears it. Thread-safe.
-/// Throws UsageError if there is none.
+/// Returns the agent that the free functions (`rpc_sync(to, ...)`) use. init_rpc sets it, and shutdown clears it.
+/// Thread-safe. Throws UsageError if it is not set.
 std::shared_ptr<Agent> default_agent();
-/// The default agent or null.
+/// Returns the default agent, or null if it is not set.
 std::shared_ptr<Agent> default_agent_or_null() noexcept;
-/// Returns the one that was set before.
+/// Sets the default agent, and returns the previous one.
 std::shared_ptr<Agent> set_default_agent(std::shared_ptr<Agent> agent) noexcept;
 
 }  // namespace tendril::rpc

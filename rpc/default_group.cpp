@@ -1,4 +1,4 @@
-// The group that this process has joined: init_rpc, shutdown and what asks about it.
+// The group that this process has joined: init_rpc, shutdown, and the free functions that use the group.
 
 #include <unistd.h>
 
@@ -19,16 +19,18 @@
 namespace tendril::rpc {
 namespace {
 
-/// A program that ends without shutdown leaves alone, before its static objects go.
+/// The default group. If the program ends without a shutdown, the destructor leaves the group alone and at once, before
+/// other static objects are destroyed.
 struct Default {
   detail::Mutex mutex;
   std::shared_ptr<Group> group;
-  bool busy = false;  // joining or leaving
-  pid_t process = 0;  // that has joined it
+  bool busy = false;  // a thread is joining or leaving
+  pid_t process = 0;  // the process that has joined it
 
   ~Default() {
     set_default_agent(nullptr);
-    // A handler that calls exit cannot wait for itself, and what a forked child has of a group is its parent's.
+    // Leaks the group if a handler calls exit, because the handler would wait for itself, and in a forked child,
+    // because the group belongs to its parent.
     if (group && (process != ::getpid() || Executor::current() != nullptr)) {
       [[maybe_unused]] static const auto* const kept = new std::shared_ptr<Group>(std::move(group));
     }
@@ -61,7 +63,7 @@ void detail::leave_default_group() noexcept {
 
 namespace {
 
-/// Nobody else joins or leaves meanwhile.
+/// Keeps other threads from joining or leaving meanwhile.
 class Busy {
  public:
   explicit Busy(Default& d) : default_(d) { d.busy = true; }
@@ -87,8 +89,8 @@ void init_rpc(const std::string& name, const InitOptions& options) {
     if (d.busy) throw UsageError("init_rpc ('" + name + "'): another thread is initialising or shutting down RPC");
     busy.emplace(d);
   }
-  detail::report_uncaught_as(name);  // also if joining fails
-  // Others may call this worker before init_rpc returns here, and their handlers want to call in turn.
+  detail::report_uncaught_as(name);  // even if joining fails
+  // Other workers may call this one before init_rpc returns, and the handlers of those calls need the default agent.
   InitOptions with_default = options;
   with_default.prepare = [&](const std::shared_ptr<Agent>& agent) {
     if (options.prepare) options.prepare(agent);
@@ -114,7 +116,7 @@ void shutdown(const ShutdownOptions& options) {
     if (!d.group || d.busy) throw UsageError("rpc::shutdown: RPC has not been initialised (or it has been shut down)");
     if (Executor::current() != nullptr) throw UsageError("rpc::shutdown: called in a handler, which it would wait for");
     busy.emplace(d);
-    group = d.group;  // handlers that still run may ask for it
+    group = d.group;  // not moved: handlers that still run may need it
   }
   std::exception_ptr error;
   try {

@@ -37,7 +37,7 @@ DeviceMap::DeviceMap(std::vector<Entry> entries) : entries_(std::move(entries)) 
       TENDRIL_CHECK_AS(UsageError, entries_[i].local != entries_[j].local, "DeviceMap: ", to_string(), " maps ",
                        entries_[i].local, " twice");
       TENDRIL_CHECK_AS(UsageError, entries_[i].remote != entries_[j].remote, "DeviceMap: ", to_string(),
-                       " maps two devices to ", entries_[i].remote, ": results could not come back");
+                       " maps two devices to ", entries_[i].remote, ", so results could not be mapped back");
     }
   }
 }

@@ -13,33 +13,34 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-/// Where tensors go on one peer: from a device of this worker to one of the peer's, one to one.
+/// A one-to-one map from devices of this worker to devices of one peer, to which tensors are sent.
 ///
 ///     {.device_maps = {{"ps", {{0, 1}}}}}   // tensors on this worker's cuda:0 arrive at "ps" on its cuda:1
 ///
-/// The results of calls, and gradients, come back the other way. A tensor on a CUDA device that the map does not
-/// mention cannot be sent; one on the CPU then goes to the CPU. The empty map stands for the same device on both sides.
+/// Results of calls and gradients are mapped in the opposite direction. A tensor on a CUDA device that the map does not
+/// contain cannot be sent. If the map does not contain the CPU, tensors on the CPU stay on the CPU. The empty map means
+/// the same device on both sides.
 class DeviceMap {
  public:
-  /// A device here, and what it is there.
+  /// A pair of devices.
   struct Entry {
-    Device local, remote;                    ///< here, and there
-    Entry(int local_cuda, int remote_cuda);  ///< throws UsageError for an index out of range
+    Device local, remote;                    ///< on this worker, and on the peer
+    Entry(int local_cuda, int remote_cuda);  ///< throws UsageError if an index is out of range
     Entry(Device from, Device to);
     friend bool operator==(const Entry&, const Entry&) = default;
   };
 
   DeviceMap() = default;
-  /// Throws UsageError unless it is one to one.
+  /// Throws UsageError if the map is not one-to-one.
   DeviceMap(std::initializer_list<Entry> entries) : DeviceMap(std::vector<Entry>(entries)) {}
   explicit DeviceMap(std::vector<Entry> entries);
 
-  /// Whether no device is mapped.
+  /// Whether the map has no entries.
   bool empty() const noexcept { return entries_.empty(); }
-  /// All pairs of devices.
+  /// All entries, in the order in which they were given.
   const std::vector<Entry>& entries() const noexcept { return entries_; }
-  std::optional<Device> remote_of(Device local) const noexcept;  ///< nothing: it has no place there
-  /// The device that is sent to `remote`; the same one where nothing is mapped.
+  std::optional<Device> remote_of(Device local) const noexcept;  ///< nullopt: cannot be sent there
+  /// The device of this worker that is mapped to `remote`; `remote` itself if the map is empty.
   std::optional<Device> local_of(Device remote) const noexcept;
   std::string to_string() const;  ///< "{cuda:0 -> cuda:1}", "{same index}"
 
@@ -49,21 +50,21 @@ class DeviceMap {
   std::vector<Entry> entries_;
 };
 
-inline constexpr int kMaxCudaDevices = 128;  ///< that a worker can name: Device::index has 7 bits
+inline constexpr int kMaxCudaDevices = 128;  ///< limit on devices of one worker: Device::index has 7 bits
 
-/// What a worker says of its devices when it connects to a peer.
+/// The devices that a worker reports when it connects to a peer.
 struct DeviceReport {
-  int cuda_devices = 0;   ///< how many it has
+  int cuda_devices = 0;   ///< number of its CUDA devices
   DeviceMap map = {};     ///< from its devices to the peer's
-  bool cuda_ipc = false;  ///< AgentOptions::cuda_ipc
+  bool cuda_ipc = false;  ///< see AgentOptions::cuda_ipc
 
   friend bool operator==(const DeviceReport&, const DeviceReport&) = default;
 };
 
-std::string devices_of(const DeviceReport& report);  ///< "no CUDA device", "2 CUDA devices": for errors
+std::string devices_of(const DeviceReport& report);  ///< "no CUDA device" or "2 CUDA devices", for errors
 
-/// Throws UsageError, naming both workers and the map, where `worker` maps a device that it has not, or to one that
-/// `peer` has not.
+/// Throws UsageError, naming both workers and the map, if `worker` maps a device that it does not have, or maps one to
+/// a device that `peer` does not have.
 void check_device_map(const WorkerInfo& worker, const DeviceReport& of_worker, const WorkerInfo& peer,
                       const DeviceReport& of_peer);
 

@@ -25,64 +25,65 @@ namespace tendril::rpc {
 
 class FutureCore;
 
-/// One piece of work for a pool thread. One allocation: whoever posts it derives from it.
+/// A unit of work for a pool thread. The poster derives from it, so that the job takes a single allocation.
 class Job {
  public:
   virtual ~Job() = default;
-  /// `self` owns this job: keep it to go on later, or let it end here.
+  /// Runs the job. `self` owns this job: keep it to continue later, or let it be destroyed.
   virtual void run(std::unique_ptr<Job> self) noexcept = 0;
-  /// What it is likely to take; max(): not known. If that is short nobody else is woken to lead before it runs
-  /// (docs/rpc.md, rule 4). Called on any thread of the pool, under its mutex.
+  /// The job's expected run time; max() if unknown. If it is short, no other thread is woken to lead before the job
+  /// runs (docs/rpc.md, rule 4). Called on any thread of the pool, under the pool's mutex.
   virtual std::chrono::nanoseconds likely_time() const noexcept { return std::chrono::nanoseconds::max(); }
-  /// A call's level says how many handlers wait for it, each for the one before; the pool keeps threads for the higher
-  /// ones (docs/rpc.md). What goes on with something that was begun has the highest.
+  /// The highest level, that of a job that continues work which has already begun.
   static constexpr int kContinuation = 16;
-  virtual int level() const noexcept { return kContinuation; }  ///< 0 to kContinuation
-  /// The jobs of a source take turns with those of others. Null: this job takes a separate turn.
+  /// The level of the job, 0 to kContinuation. For a call it is the length of the chain of handlers that wait for it.
+  /// The pool reserves threads for higher levels (docs/rpc.md).
+  virtual int level() const noexcept { return kContinuation; }
+  /// The source of the job. Sources take turns; a job with a null source takes a turn alone.
   virtual detail::JobSource* source() const noexcept { return nullptr; }
-  /// The handler that it is, or goes on with.
+  /// The handler that this job runs or continues.
   virtual CallOrigin origin() const noexcept { return {}; }
 
  private:
   friend class detail::JobQueue;
   Job* next_ = nullptr;
-  uint64_t turn_ = 0;  // of one without a source
+  uint64_t turn_ = 0;  // of a job without a source
 };
 
-/// Where handlers and resumed coroutines run, and how a thread waits for a future. Each agent has one.
-/// Thread-safe; outlives its agent as long as somebody holds a reference.
+/// Runs handlers and resumed coroutines, and lets threads wait for futures. Each agent has one. Thread-safe; outlives
+/// its agent as long as a reference to it is held.
 class Executor : public RefCounted {
  public:
   static void destroy(Executor* executor) noexcept { delete executor; }  ///< for Ref
   virtual ~Executor() = default;
 
-  /// Runs the job on a pool thread, under a slot. After the agent's shutdown it runs at once, on the calling thread,
-  /// unless that drives this executor's I/O.
+  /// Runs the job on a pool thread, under a slot. After the agent's shutdown the job runs at once on the calling
+  /// thread, unless that thread drives this executor's I/O.
   virtual void post(std::unique_ptr<Job> job) = 0;
-  /// As `post`, without haste and without taking a handler's slot: for the destructors of users' objects, one at a
-  /// time, and only where a handler that nobody waits for could start.
+  /// Posts a job at low priority that takes no handler's slot. Meant for destructors of users' objects. Such jobs run
+  /// one at a time, and only when a handler of level 0 could start.
   virtual void post_release(std::unique_ptr<Job> job) { post(std::move(job)); }
-  /// Returns when `future` is done (true) or the deadline has passed (false). The calling thread drives I/O meanwhile
-  /// if nobody else does.
+  /// Returns true when `future` is done, or false when the deadline has passed. Meanwhile the calling thread drives I/O
+  /// if no other thread does.
   virtual bool wait(FutureCore& future, Clock::time_point deadline) = 0;
 
-  /// Errors of its agent's calls that were never read (unread_error.h).
+  /// Counts an error of its agent's calls that was never read (unread_error.h).
   void note_unread_error() noexcept { unread_errors_.fetch_add(1, std::memory_order_relaxed); }
-  /// Errors of calls that nobody had read when their last future went.
+  /// Number of errors of calls that had not been read when the last future of the call was destroyed.
   uint64_t unread_errors() const noexcept { return unread_errors_.load(std::memory_order_relaxed); }
 
   /// The executor whose pool this thread belongs to; null elsewhere.
   static Executor* current() noexcept;
 
  protected:
-  static void set_current(Executor* executor) noexcept;  ///< of the calling thread; null: none
+  static void set_current(Executor* executor) noexcept;  ///< for the calling thread; null: none
 
  private:
   std::atomic<uint64_t> unread_errors_{0};
 };
 
-/// Posts a callable; the caller's CallContext is current where it runs. `run_time`: where it is kept what such
-/// callables take; it must live as long as the job, for instance by a capture that `f` does not give away.
+/// Posts a callable, which runs with the caller's CallContext. `run_time`, if given, records the run times of such
+/// callables. It must live as long as the job, for example because `f` captures its owner and does not move it away.
 template <class F>
 void post(Executor& executor, F f, int level = Job::kContinuation, detail::RunTime* run_time = nullptr) {
   struct CallableJob final : Job {
@@ -107,13 +108,13 @@ void post(Executor& executor, F f, int level = Job::kContinuation, detail::RunTi
   executor.post(std::make_unique<CallableJob>(std::move(f), level, run_time));
 }
 
-/// Runs `f`, which blocks in a way the library cannot see (a mutex, a sleep, foreign I/O), with the pool's slot given
-/// back meanwhile, so that one worker thread still suffices. Outside handlers it just runs `f`.
+/// Runs `f`, which blocks in a way that the library cannot see (a mutex, a sleep, other I/O). Releases the pool's slot
+/// meanwhile, so that a single worker thread still suffices. Outside handlers it just runs `f`.
 template <class F>
 decltype(auto) blocking(F&& f);
 
-/// Gives this pool thread's slot back for as long as it lives; `blocking` and `wait` use it. The thread goes on at once
-/// afterwards, whether or not there is a slot for it again. Throws UsageError if the thread is in an I/O callback.
+/// Releases this pool thread's slot during its lifetime; `blocking` and `wait` use it. Afterwards the thread continues
+/// at once, whether or not a slot is free. Throws UsageError if the thread is in an I/O callback.
 class BlockedScope {
  public:
   explicit BlockedScope(const char* what);
@@ -123,7 +124,7 @@ class BlockedScope {
 
  private:
   detail::Loop* pool_;  // null outside a pool
-  detail::Slot slot_;   // what was given back
+  detail::Slot slot_;   // the released slot
 };
 
 template <class F>

@@ -22,16 +22,16 @@ namespace tendril::rpc {
 template <class T>
 class Future;
 
-/// The shared state of futures of one result. Whoever produces the result may derive from it, so that a call's
-/// bookkeeping and its future are one allocation.
+/// The shared state of all futures of one result. The producer of the result may derive from it, so that a call's
+/// bookkeeping and its future share one allocation.
 template <class T>
 class FutureState : public FutureCore {
  public:
-  using Value = std::conditional_t<std::is_void_v<T>, std::monostate, T>;  ///< what is kept
+  using Value = std::conditional_t<std::is_void_v<T>, std::monostate, T>;  ///< type of the stored value
 
   using FutureCore::FutureCore;
 
-  /// Completes with a value and runs the continuations. False if it was complete already: then nothing changes.
+  /// Completes with a value and runs the continuations. Returns false, and changes nothing, if it was already complete.
   template <class... Args>
   bool try_set_value(Args&&... args) {
     if (!claim()) return false;
@@ -44,14 +44,15 @@ class FutureState : public FutureCore {
     publish(nullptr);
     return true;
   }
-  Value& value() noexcept { return *value_; }  ///< done, without an error
+  Value& value() noexcept { return *value_; }  ///< requires that it is done, without an error
 
-  /// In two steps, for the only one that completes this state: nobody sees the value before the second one.
+  /// The first of two steps that complete this state: stores a value that is not visible until the second step. Only
+  /// for use by the sole producer of the result.
   template <class... Args>
   Value& prepare_value(Args&&... args) {
     return value_.emplace(std::forward<Args>(args)...);
   }
-  /// The second step: publishes the value, or an error.
+  /// The second step: publishes the stored value, or an error.
   void complete_prepared(std::exception_ptr error) noexcept {
     if (claim()) publish(std::move(error));
   }
@@ -80,8 +81,8 @@ template <class T>
 class FutureAwaiter;
 }  // namespace detail
 
-/// A result that comes later, or the error in its place. A reference: copies share one state.
-/// Thread-safe. Cannot be sent to another worker. A default-constructed future is empty: only `valid()` may be asked.
+/// A handle to a result that becomes available later, or to the error instead of it. Copies share one state.
+/// Thread-safe. Cannot be sent to another worker. A default-constructed future is empty: only `valid()` may be called.
 template <class T = void>
 class Future {
  public:
@@ -90,20 +91,20 @@ class Future {
   Future() = default;
   explicit Future(Ref<FutureState<T>> state) noexcept : state_(std::move(state)) {}
 
-  /// Whether it belongs to a result at all: false of a default-constructed or moved-from one.
+  /// Whether it refers to a result: false if it was default-constructed or moved from.
   bool valid() const noexcept { return state_ != nullptr; }
-  bool done() const { return core().done(); }  ///< whether the value or the error is there
-  /// Whether it is ready, and with an exception.
+  bool done() const { return core().done(); }  ///< whether the value or the error is available
+  /// Whether it is done and has an error.
   bool has_error() const { return core().done() && core().error() != nullptr; }
 
-  /// Waits, then returns the value or throws the error; may be called again and again. Futures of calls end by the
-  /// call's deadline, so this needs none of its own. Throws UsageError in an I/O callback (a continuation that a
-  /// waiting or leading thread runs): attach a continuation or co_await there instead.
+  /// Waits, then returns the value or throws the error; may be called repeatedly. It takes no timeout, because the
+  /// future of a call is done by the call's deadline at the latest. Throws UsageError in an I/O callback (a
+  /// continuation that a waiting or leading thread runs): there, attach a continuation or co_await instead.
   decltype(auto) wait() const& {
     core().wait();
     return result();
   }
-  /// Of a temporary: moves the value out if no other future shares it (or if it cannot be copied).
+  /// Waits on a temporary: moves the value out if no other future shares it, or if it cannot be copied.
   T wait() && {
     core().wait();
     core().rethrow_error();
@@ -114,26 +115,28 @@ class Future {
       return std::move(state_->value());
     }
   }
-  /// True as soon as the result is there, false if it did not come in time. Nothing is cancelled.
+  /// Returns true as soon as the result is available, or false once the deadline has passed. Does not cancel anything.
   bool wait_until(Clock::time_point deadline) const { return core().wait_until(deadline); }
-  /// Whether it was ready within `time`.
+  /// Returns true as soon as the result is available, or false once `time` has passed.
   template <class Rep, class Period>
   bool wait_for(std::chrono::duration<Rep, Period> time) const {
     return wait_until(deadline_after(time));
   }
 
-  /// Runs `f(ready future)` when the result or the error is there: at once on this thread if it is there already, else
-  /// on the thread that completes it, with the CallContext of now. It must not block. What `f` returns (a future's
-  /// result, if it returns a future) is the result of the future returned here; what it throws is its error. `f` itself
-  /// is destroyed before that result is seen, or, if it ran on a thread that drives I/O, soon after on a pool thread.
+  /// Runs `f(ready future)` when the result or the error is available: at once on this thread if it already is,
+  /// otherwise on the thread that completes this future. `f` must not block; it runs with the CallContext that is
+  /// current now. The returned future gets the value that `f` returns (or its result, if `f` returns a future), or the
+  /// exception that `f` throws. `f` is destroyed before that result becomes visible or, if it ran on a thread that
+  /// drives I/O, soon afterwards on a pool thread.
   template <class F>
   auto then(F f) const -> Future<typename detail::unwrap_future<std::invoke_result_t<F, Future<T>>>::type>;
 
-  /// co_await: a pool thread's coroutine resumes in its pool, another's in the pool of the agent that made the call;
-  /// where there is neither, on the completing thread. The CallContext of the suspension is restored.
+  /// Suspends the coroutine until the result is available. A coroutine that was suspended on a pool thread resumes in
+  /// that pool, any other in the pool of the agent that made the call, or, without an agent, on the completing thread.
+  /// It resumes with the CallContext that it was suspended with.
   detail::FutureAwaiter<T> operator co_await() const { return detail::FutureAwaiter<T>(*this); }
 
-  /// What it shares with its promise; for parts of rpc/.
+  /// The state that it shares with its promise; for internal use.
   const Ref<FutureState<T>>& state() const noexcept { return state_; }
 
  private:
@@ -149,7 +152,7 @@ class Future {
   Ref<FutureState<T>> state_;
 };
 
-/// The side that completes a future. Moves, never copies; one that goes away without a result leaves an error behind.
+/// The producer's side of a future. Movable, not copyable. If it is destroyed without a result, the future fails.
 template <class T = void>
 class Promise {
  public:
@@ -163,18 +166,18 @@ class Promise {
   }
   ~Promise() { abandon(); }
 
-  /// Of this promise's result.
+  /// Returns a future of this promise's result.
   Future<T> future() const { return Future<T>(state_); }
-  /// Completes the future and runs its continuations on this thread. Throws UsageError if it is complete already.
+  /// Completes the future and runs its continuations on this thread. Throws UsageError if it is already complete.
   template <class... Args>
   void set_value(Args&&... args) {
     if (!state().try_set_value(std::forward<Args>(args)...)) throw_set_twice();
   }
-  /// Makes it fail.
+  /// Completes the future with an error. Throws UsageError if it is already complete.
   void set_error(std::exception_ptr error) {
     if (!state().try_set_error(std::move(error))) throw_set_twice();
   }
-  /// Sets the error, unless there is a result already: then false.
+  /// Completes the future with an error. Returns false, and changes nothing, if it is already complete.
   bool try_set_error(std::exception_ptr error) { return state().try_set_error(std::move(error)); }
 
  private:
@@ -190,20 +193,20 @@ class Promise {
   Ref<FutureState<T>> state_;
 };
 
-/// A future that is complete.
+/// Returns a future that is done, with this value.
 template <class T>
 Future<std::decay_t<T>> make_ready_future(T&& value) {
   Promise<std::decay_t<T>> promise;
   promise.set_value(std::forward<T>(value));
   return promise.future();
 }
-/// One that is ready.
+/// Returns a future that is done, without a value.
 inline Future<void> make_ready_future() {
   Promise<void> promise;
   promise.set_value();
   return promise.future();
 }
-/// One that has failed.
+/// Returns a future that is done, with this error.
 template <class T = void>
 Future<T> make_error_future(std::exception_ptr error) {
   Promise<T> promise;
@@ -211,12 +214,13 @@ Future<T> make_error_future(std::exception_ptr error) {
   return promise.future();
 }
 
-/// Complete once every one of `futures` is, whatever their outcome; the value is the futures themselves, in order.
+/// Returns a future that is done once all of `futures` are, whatever their outcome. Its value is the futures
+/// themselves, in the same order.
 template <class T>
 Future<std::vector<Future<T>>> collect_all(std::vector<Future<T>> futures);
 
-/// Waits for all and returns their values in order (nothing for Future<void>). The first error to come is thrown at
-/// once, without waiting for the rest.
+/// Waits for all futures and returns their values in order (nothing for Future<void>). Throws the first error as soon
+/// as it occurs, without waiting for the rest.
 template <class T>
 auto wait_all(std::vector<Future<T>> futures);
 

@@ -12,26 +12,26 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-/// Futures of any types, none of which outlives the scope that they were made in:
+/// Ensures that a set of futures of any types is done before a scope is left:
 ///
 ///     FutureScope scope;
 ///     scope.add(rpc_async<&f>("w1", x));
 ///     scope.add(rpc_async<&g>("w2", y));
 ///     scope.wait();
 ///
-/// `wait_all` (future.h) is for futures of one type, and returns their values. For one thread at a time.
+/// For futures of one type, `wait_all` (future.h) also returns their values. Not thread-safe.
 class FutureScope {
  public:
   FutureScope() = default;
   FutureScope(const FutureScope&) = delete;
   FutureScope& operator=(const FutureScope&) = delete;
-  /// Waits for all as well, also where an exception leaves the scope. Their errors, if nobody else reads them, are
-  /// reported as those of any call (call.h). In an I/O callback, where nothing can be waited for, they go on.
+  /// Waits for all futures, also when an exception leaves the scope. Errors that were never read are reported as for
+  /// any call (call.h). Does not wait in an I/O callback, where waiting is not allowed.
   ~FutureScope() {
     for (const auto& future : futures_) wait_for(*future);
   }
 
-  /// Returns the future. If no memory is left, waits for the future before it throws std::bad_alloc.
+  /// Adds the future, and returns it. If memory runs out, waits for the future before it throws std::bad_alloc.
   template <class T>
   Future<T> add(Future<T> future) {
     if (!future.valid()) throw UsageError("FutureScope: the future is empty");
@@ -44,8 +44,8 @@ class FutureScope {
     return future;
   }
 
-  /// Waits until every future that was added has ended, then throws the first error, in the order in which they were
-  /// added; the scope is empty then. Throws UsageError in an I/O callback.
+  /// Waits until every added future is done, then throws the first error, in the order in which they were added. The
+  /// scope is then empty. Throws UsageError in an I/O callback.
   void wait() {
     for (const auto& future : futures_) future->wait();
     const auto ended = std::exchange(futures_, {});
@@ -53,8 +53,8 @@ class FutureScope {
   }
 
  private:
-  /// Waits without a deadline, unless this is an I/O callback: a continuation must not outlive the variables that it
-  /// refers to. Repeats the wait if it runs out of memory.
+  /// Waits without a deadline, except in an I/O callback: a continuation must not outlive the variables that it refers
+  /// to. Repeats the wait if memory runs out.
   static void wait_for(FutureCore& future) noexcept {
     while (!future.done()) {
       try {

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 using detail::with_prefix;
 using std::chrono::milliseconds;
 
-/// What joining.h has made and leaving.h ends; here, who may do what while it lasts.
+/// A membership that joining.h creates and leaving.h ends. Checks which operations are allowed in its current state.
 class Group::Impl {
  public:
   Impl(const std::string& name, const InitOptions& options) {
@@ -33,7 +33,7 @@ class Group::Impl {
       std::fprintf(stderr, "rpc: worker '%s' is rank %d of %d at %s:%d, %s\n", settings.self.name.c_str(),
                    static_cast<int>(settings.self.id), settings.world_size, settings.master_addr.c_str(),
                    settings.master_port, launched.text().c_str());
-    if (!launched.advice.empty()) who += ", " + launched.text();  // by a launcher that has variables of its own
+    if (!launched.advice.empty()) who += ", " + launched.text();  // a launcher has set its own variables
     with_prefix(who + "): ", [&] {
       InitOptions completed = options;
       completed.transport = detail::given_transport(options.transport, std::getenv("TENDRIL_TRANSPORT"));
@@ -42,8 +42,8 @@ class Group::Impl {
       try {
         detail::join(member_, settings, completed, launched.advice);
       } catch (...) {
-        // Waits until the other workers have been told. They may have called this one already: shuts down here, so that
-        // a handler that is still running is not the one that destroys the agent.
+        // Waits until the other workers have been notified. They may have called this one already, so this shuts the
+        // agent down here; otherwise a handler that is still running could be the one that destroys the agent.
         if (member_.agent && !member_.agent->has_shut_down())
           (void)detail::leave(member_, Clock::now() + detail::kLeastPhase);
         throw;
@@ -66,7 +66,7 @@ class Group::Impl {
     return meet_in("rpc::all_gather", phases::kAllGather, std::move(bytes), timeout, who);
   }
 
-  /// The workers of these names; this one must be among them.
+  /// The workers with these names, which must include this one.
   Who those(const std::vector<std::string>& names, const char* what) const {
     Who who;
     for (const std::string& name : names) who.ranks.push_back(member_.agent->worker(name).id);
@@ -121,13 +121,14 @@ class Group::Impl {
                        [&] { return member_.membership->gather(phase, std::move(bytes), timeout, who); });
   }
 
-  /// While it lives the group is there. Not once shutdown has been called: its own meetings would wait for this one, or
-  /// a handler in this one for them.
+  /// Keeps this worker in the group during a barrier or gathering. Rejects new ones once shutdown has been called: the
+  /// meetings of the shutdown would wait for this one, or a handler in this one would wait for them.
   struct Meeting {
     Meeting(Impl& of, const char* what) : impl(of) {
       const std::lock_guard lock(impl.mutex_);
       if (!impl.joined_) throw UsageError(std::string(what) + ": this worker has left its group");
-      if (impl.leaving_) throw UsageError(std::string(what) + ": this worker leaves its group: shutdown was called");
+      if (impl.leaving_)
+        throw UsageError(std::string(what) + ": this worker is leaving its group: shutdown was called");
       ++impl.meetings_;
     }
     ~Meeting() {
@@ -140,8 +141,8 @@ class Group::Impl {
     Impl& impl;
   };
 
-  /// From now on nobody meets; `graceful`: those that do are waited for, until the deadline or, without one, as long as
-  /// their own timeouts and the group's life allow. False: it had left.
+  /// Rejects new meetings from now on. If `graceful`, waits for the current ones until the deadline, or, without a
+  /// deadline, until they time out or the group ends. Returns false if this worker has already left.
   bool stop_meeting(bool graceful, Clock::time_point deadline) {
     std::unique_lock lock(mutex_);
     if (!joined_) return false;
@@ -154,8 +155,8 @@ class Group::Impl {
   void check_among(Who& who, const char* what) const {
     const WorkerInfo& self = member_.agent->self();
     TENDRIL_CHECK_AS(UsageError, std::binary_search(who.ranks.begin(), who.ranks.end(), self.id), what,
-                     ": this worker, '", self.name, "', is not among those that are to meet");
-    if (who.ranks.size() == member_.workers.size()) who.ranks.clear();  // that is all
+                     ": this worker, '", self.name, "', is not one of the workers that take part");
+    if (who.ranks.size() == member_.workers.size()) who.ranks.clear();  // empty means all
   }
 
   std::exception_ptr leave(Clock::time_point deadline) noexcept {
@@ -168,10 +169,10 @@ class Group::Impl {
     return error;
   }
 
-  detail::Mutex shutdown_;  // one at a time
+  detail::Mutex shutdown_;  // allows one shutdown at a time
   detail::Mutex mutex_;     // guards the members below, except member_
   detail::Condition met_;
-  int meetings_ = 0;  // barriers and the like of this worker, under way
+  int meetings_ = 0;  // barriers and gatherings in progress on this worker
   bool joined_ = false, leaving_ = false;
   detail::GroupMember member_;
 };

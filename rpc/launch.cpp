@@ -22,7 +22,7 @@ struct Stated {
 };
 
 Stated& stated() {
-  static auto* instance = new Stated();  // workers may ask while static objects end
+  static auto* instance = new Stated();  // never destroyed: workers may use it while static objects are destroyed
   return *instance;
 }
 const auto launched_switched = tendril::detail::of_each_process([]() -> auto& { return stated(); });
@@ -40,7 +40,7 @@ void join_as(const LaunchOptions& options, Launched launched) {
   state_process_launch(std::move(launched));
 }
 
-/// A rank among the options: a process that the user has started.
+/// The options contain a rank, so the user has started this process by hand.
 LaunchPlan join_by_hand(const LaunchOptions& options, Launched launched) {
   if (launched.by.empty()) launched.by = "hand";
   launched.rank = options.rank;
@@ -78,7 +78,7 @@ LaunchPlan start_own(const LaunchOptions& options, const Launched& launched) {
                    " is set, but no rank: set RANK in each process, or unset WORLD_SIZE to have the workers started; ",
                    launched.text());
   TENDRIL_CHECK_AS(UsageError, options.master_addr.empty() && options.master_port == -1,
-                   "rpc::launch: where to join is given, but not as which rank (", described(options), "); ",
+                   "rpc::launch: the address of rank 0 is given, but no rank (", described(options), "); ",
                    launched.text());
   const int world_size = options.world_size == -1 ? options.default_world_size : options.world_size;
   if (world_size != 1) return {.runs_here = false, .rank = 0, .world_size = world_size};
@@ -109,7 +109,7 @@ void state_process_launch(Launched launched) {
 }
 
 LaunchPlan plan_launch(const LaunchOptions& options) {
-  report_uncaught_as("");  // many a main is nothing but launch()
+  report_uncaught_as("");  // in many programs main only calls launch()
   const auto sensible = [](int size) { return size >= 1 && size <= 4096; };
   TENDRIL_CHECK_AS(UsageError, options.world_size == -1 || sensible(options.world_size),
                    "rpc::launch: world_size must be 1 to 4096, got ", options.world_size);

@@ -13,45 +13,44 @@
 
 TENDRIL_API_BEGIN
 
-/// One program, however its processes are started: alone it starts its workers itself, under mpirun, srun, torchrun or
-/// Kubernetes it is one of them (docs/deploy.md).
+/// Runs one program regardless of how its processes are started. A process that runs alone starts the workers itself;
+/// under mpirun, srun, torchrun or Kubernetes it is one of the workers (docs/deploy.md).
 namespace tendril::rpc {
 
-/// What a program's own flags say. It wins over the environment.
+/// The settings from a program's command line. They take precedence over the environment.
 struct LaunchOptions {
-  /// How many workers the user wants. A launcher must have started as many. -1: as many as it started, or else
-  /// default_world_size.
+  /// The requested number of workers. A launcher must have started exactly this many. -1: as many as it started, or
+  /// else default_world_size.
   int world_size = -1;
-  int default_world_size = 1;  ///< positive
-  /// Join as this rank of a group whose processes are started by hand. -1: as who the environment says.
+  int default_world_size = 1;  ///< 1 to 4096
+  /// The rank to join as, if the processes of the group are started by hand. -1: the rank from the environment.
   WorkerId rank = -1;
-  std::string master_addr = {};  ///< where rank 0 listens; for those who join
-  int master_port = -1;          ///< and its port; default: what the launcher says, or else 29500
+  std::string master_addr = {};  ///< where rank 0 listens; for processes that join a group
+  int master_port = -1;          ///< rank 0's port; default: that of the launcher, or else 29500
 
-  // Of workers that are spawned (SpawnOptions)
-  std::chrono::milliseconds grace{2000};  ///< as SpawnOptions'
-  std::chrono::milliseconds timeout{0};   ///< as SpawnOptions'
+  // For workers that are spawned
+  std::chrono::milliseconds grace{2000};  ///< see SpawnOptions
+  std::chrono::milliseconds timeout{0};   ///< see SpawnOptions
 };
 
-/// Who this process is among those that were started together. What nobody has said is -1.
+/// The place of this process among the processes that were started together. Unknown numbers are -1.
 struct LaunchInfo {
-  std::string launcher;       ///< "rpc::spawn", "torchrun", "Open MPI", "Slurm", ..., "hand"; empty: nobody
-  int rank = -1;              ///< among all
-  int world_size = -1;        ///< how many there are
-  int local_rank = -1;        ///< among those of this host: chooses a device
-  int local_world_size = -1;  ///< how many on this host
-  std::string text;           ///< the same in a line, with the variables that said so
+  std::string launcher;       ///< "rpc::spawn", "torchrun", "Open MPI", "Slurm", ..., "hand"; empty: none
+  int rank = -1;              ///< rank among all processes
+  int world_size = -1;        ///< number of processes
+  int local_rank = -1;        ///< rank among the processes on this host; chooses a device
+  int local_world_size = -1;  ///< number of processes on this host
+  std::string text;           ///< one-line summary, with the variables that were read
 };
 
-/// Throws UsageError if the environment contradicts itself. With TENDRIL_SHOW_LAUNCH=1 in the environment every worker
-/// prints `text` to the error output as it joins.
+/// Returns how this process was launched. Throws UsageError if the environment contradicts itself. If
+/// TENDRIL_SHOW_LAUNCH=1 is set, every worker prints `text` to stderr as it joins.
 LaunchInfo launch_info();
 
 namespace detail {
 
-/// True: this process is to run the function itself, as `rank`. False: workers are to be spawned, `world_size` of them.
 struct LaunchPlan {
-  bool runs_here = true;
+  bool runs_here = true;  ///< true: run the function in this process, as `rank`; false: spawn `world_size` workers
   WorkerId rank = 0;
   int world_size = 1;
 };
@@ -60,21 +59,24 @@ LaunchPlan plan_launch(const LaunchOptions& options);
 
 }  // namespace detail
 
-/// Runs `F(rank, arguments...)` for every rank, as spawn() does, and returns when those that this process answers for
-/// have returned. Where a launcher (or options.rank) says that this process is one of several, it runs here, for this
-/// rank: `init_rpc` then needs neither rank, size nor address. Otherwise it is spawned once for each rank; a group of
-/// one runs here. The same in all cases: launch_info().world_size says how many there are.
+/// Runs `F(rank, arguments...)` for every rank, as spawn() does, and returns when the functions that this process is
+/// responsible for have returned. If a launcher (or options.rank) makes this process one of several, F runs in this
+/// process with its rank, and `init_rpc` needs neither rank, size nor address. Otherwise F runs in one spawned process
+/// for each rank, or, if there is only one rank, in this process. In each case launch_info().world_size is the number
+/// of ranks.
 ///
-/// Contains worker_main: may be the first line of main, or come after flags are read, which a spawned worker then does
-/// too. Returns this process's rank: 0 also for the one that spawned all others, which is the one to print results.
+/// Calls worker_main, so it may be the first line of main. It may also come after flags are parsed; a spawned worker
+/// then parses them too. Returns this process's rank, or 0 in a process that has spawned the workers, so that exactly
+/// one process can print results.
 ///
 /// With TENDRIL_SIMULATE in the environment, for example "seed=7,faults=harsh", a program that links
 /// tendril::simulation runs all workers in this process, in virtual time, instead of spawning them
 /// (docs/simulation.md).
 ///
-/// Throws what F throws here; SpawnError if a spawned worker fails or F returns other than 0; UsageError for options
-/// and variables that contradict each other, and in a Slurm allocation without srun, with the line to type. From
-/// then on what nobody catches ends the process with its text and status 70, not by an abort.
+/// Rethrows exceptions of an F that runs in this process. Throws SpawnError if a spawned worker fails or F returns a
+/// non-zero value. Throws UsageError if options and variables contradict each other, and in a Slurm allocation without
+/// srun, with the command line to use. From then on, an uncaught exception prints its text and ends the process with
+/// exit status 70, instead of aborting it.
 template <auto F, class... Args>
 WorkerId launch(int argc, char** argv, const LaunchOptions& options, Args&&... arguments) {
   using Values = typename detail::SpawnTarget<F>::Arguments;

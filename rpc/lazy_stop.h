@@ -14,7 +14,7 @@ namespace tendril::rpc {
 
 namespace detail {
 
-/// What a LazyStopSource and its tokens share. Thread-safe.
+/// State shared by a LazyStopSource and its tokens. Thread-safe.
 class LazyStopState final : public RefCounted, public Recycled {
  public:
   LazyStopState() = default;
@@ -29,24 +29,25 @@ class LazyStopState final : public RefCounted, public Recycled {
   const std::stop_token given_ = {};
   std::atomic<bool> requested_{false};
   detail::Mutex mutex_;
-  std::stop_source source_{std::nostopstate};  // made when somebody wants a token of it
+  std::stop_source source_{std::nostopstate};  // created with its first std::stop_token
 };
 
 }  // namespace detail
 
-/// Whether a call has been cancelled: what a std::stop_token is, and it becomes one where one is wanted. Most handlers
-/// want none, and for them none is made. A value; thread-safe as std::stop_token is.
+/// A cheap substitute for a std::stop_token, which tells whether a call has been cancelled. It converts to a
+/// std::stop_token, whose state is created only then, because most handlers need none. A value; as thread-safe as
+/// std::stop_token.
 class LazyStopToken {
  public:
-  LazyStopToken() noexcept = default;  ///< nothing will ever stop it
-  /// One that stops when this does.
+  LazyStopToken() noexcept = default;  ///< a token that can never be stopped
+  /// A token that is stopped when `token` is.
   LazyStopToken(const std::stop_token& token)
       : state_(token.stop_possible() ? new detail::LazyStopState(token) : nullptr) {}
 
-  /// One that stops when this does.
+  /// A std::stop_token that is stopped when this token is.
   operator std::stop_token() const { return state_ ? state_->token() : std::stop_token(); }
-  bool stop_requested() const noexcept { return state_ && state_->requested(); }  ///< as std::stop_token's
-  bool stop_possible() const noexcept { return static_cast<bool>(state_); }       ///< as std::stop_token's
+  bool stop_requested() const noexcept { return state_ && state_->requested(); }  ///< see std::stop_token
+  bool stop_possible() const noexcept { return static_cast<bool>(state_); }       ///< see std::stop_token
 
  private:
   friend class LazyStopSource;
@@ -55,13 +56,13 @@ class LazyStopToken {
   Ref<detail::LazyStopState> state_;
 };
 
-/// The other side, as std::stop_source is.
+/// The source of LazyStopTokens, as std::stop_source is of std::stop_tokens.
 class LazyStopSource {
  public:
   LazyStopSource() : state_(Ref<detail::LazyStopState>::first(new detail::LazyStopState)) {}
-  /// A token that this source stops.
+  /// Returns a token that this source can stop.
   LazyStopToken get_token() const noexcept { return LazyStopToken(state_); }
-  /// Runs the callbacks of all std::stop_tokens that its tokens have become, on this thread.
+  /// Stops its tokens. Runs the callbacks of all std::stop_tokens that they were converted to, on this thread.
   void request_stop() const noexcept { state_->request(); }
 
  private:

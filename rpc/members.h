@@ -9,31 +9,32 @@
 
 TENDRIL_API_BEGIN
 
-/// Who belongs to a group at present (Group::view).
+/// The current members of a group (Group::view).
 namespace tendril::rpc {
 
-/// What is known of a worker.
+/// The known state of a worker.
 enum class MemberState : uint8_t {
-  absent = 0,  ///< has not joined yet: none of a group that has met
-  alive = 1,   ///< in the group, and reachable or within its grace period
-  left = 2,    ///< it said so; or it said why it cannot go on
-  lost = 3,    ///< it died, or was cut off from rank 0 for longer than the grace period
+  absent = 0,  ///< has not joined yet; does not occur once the group has formed
+  alive = 1,   ///< in the group, and either reachable or within its grace period
+  left = 2,    ///< announced that it leaves, or reported why it cannot continue
+  lost = 3,    ///< died, or was cut off from rank 0 for longer than the grace period
 };
 
-/// A worker, and whether it is there.
+/// A worker and its state.
 struct Member {
   WorkerInfo worker = {};                   ///< name and rank
-  MemberState state = MemberState::absent;  ///< what rank 0 knows of it
-  uint64_t epoch = 0;                       ///< of its last change: it joined, left, was lost, or has been started anew
-  std::string why = {};                     ///< it left or was lost, where that is known
+  MemberState state = MemberState::absent;  ///< its state according to rank 0
+  uint64_t epoch = 0;                       ///< epoch of its last change: it joined, left, was lost, or was restarted
+  std::string why = {};                     ///< the reason that it left or was lost, if known
 };
 
-/// The members of a group as this worker has heard of them. Epoch 1: all have joined; each change is the next epoch.
+/// The members of a group as far as this worker knows. Epoch 1 begins when all have joined; each change of a member
+/// begins the next epoch.
 struct GroupView {
-  uint64_t epoch = 0;                ///< counts the changes
+  uint64_t epoch = 0;                ///< number of the current epoch
   std::vector<Member> members = {};  ///< by rank
 
-  /// Those that are there.
+  /// The ranks of the members that are alive, in ascending order.
   std::vector<WorkerId> alive() const {
     std::vector<WorkerId> ranks;
     for (const Member& member : members)

@@ -11,24 +11,30 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-/// Sees every user request and reply with its tensor list, on the thread that sends or receives it. dist/ records send
-/// and recv nodes here; rpc/ knows nothing of gradients. Implementations are thread-safe and may throw: the call then
-/// fails with that error.
+/// A hook that sees every user request and reply with its list of tensors, on the thread that sends or receives it.
+/// dist/ uses it to record send and recv nodes, so that rpc/ does not depend on autograd. Implementations must be
+/// thread-safe. They may throw; the call then fails with that error.
 class MessageHook {
  public:
   virtual ~MessageHook() = default;
-  virtual void before_send(const WorkerInfo& to, Message& request) = 0;  ///< caller, CallContext of the call current
-  virtual void after_receive(const WorkerInfo& from, Message& request) = 0;  ///< callee, before the arguments are read
-  virtual void before_reply(const WorkerInfo& to, Message& reply) = 0;   ///< callee, CallContext of the handler current
-  virtual void after_reply(const WorkerInfo& from, Message& reply) = 0;  ///< caller, before the result is read
+  /// Called on the caller. The CallContext of the call is current.
+  virtual void before_send(const WorkerInfo& to, Message& request) = 0;
+  /// Called on the callee, before the arguments are read.
+  virtual void after_receive(const WorkerInfo& from, Message& request) = 0;
+  /// Called on the callee. The CallContext of the handler is current.
+  virtual void before_reply(const WorkerInfo& to, Message& reply) = 0;
+  /// Called on the caller, before the result is read.
+  virtual void after_reply(const WorkerInfo& from, Message& reply) = 0;
 
-  /// The session with a peer has ended: it died, was cut off or has shut down. Any thread; must not block or throw.
+  /// Called when the session with a peer has ended: the peer died, was cut off or has shut down. On any thread; must
+  /// not block.
   virtual void peer_lost(const WorkerInfo&, const std::exception_ptr&) noexcept {}
-  /// Called after `peer_lost` when a new session begins with the same incarnation of the peer, which has been a member
-  /// all the time. Nothing is carried over from the earlier session. Any thread; must not block or throw.
+  /// Called after `peer_lost` when a new session begins with the same incarnation of the peer, which has remained a
+  /// member. Nothing is carried over from the earlier session. On any thread; must not block.
   virtual void peer_returned(const WorkerInfo&) noexcept {}
-  /// The agent has been shut down, and from now on it must not be used. Its threads have ended, but for handlers that
-  /// did not by the deadline (Agent::shutdown): what they still say is heard and goes nowhere.
+  /// Called when the agent has been shut down; it must not be used from now on. Its threads have ended, except those
+  /// whose handlers did not end by the deadline (Agent::shutdown). Messages of such handlers still reach this hook, but
+  /// are not sent.
   virtual void agent_closing() noexcept {}
 };
 

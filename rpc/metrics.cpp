@@ -7,7 +7,7 @@
 
 namespace tendril::rpc {
 
-// Bucket 4k + j holds durations from (4 + j) / 4 * 2^k on.
+// Bucket 4k + j counts durations from (4 + j) / 4 * 2^k ns up to the next bucket's lower bound.
 int LatencyHistogram::bucket_of(std::chrono::nanoseconds duration) noexcept {
   const auto ns = static_cast<uint64_t>(std::max<int64_t>(duration.count(), 1));
   const int power = std::bit_width(ns) - 1;

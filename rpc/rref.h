@@ -15,7 +15,7 @@ namespace tendril::rpc {
 
 namespace detail {
 
-/// The outcome of a fetch, or the creation's error if that comes first.
+/// Returns a future of the fetch's outcome, or of the creation's error if that occurs first.
 template <class T>
 Future<T> first_of_creation_and(const std::shared_ptr<RRefState>& state, const Future<T>& fetched) {
   const Ref<FutureState<T>> result(new FutureState<T>(fetched.state()->executor()));
@@ -35,70 +35,72 @@ Future<T> first_of_creation_and(const std::shared_ptr<RRefState>& state, const F
 
 }  // namespace detail
 
-/// F can be called with these arguments on the object that an RRef<T> refers to: it is a method of T or of a base.
+/// Whether F is a method of T, or of a base of T, that can be called with these arguments through an RRef<T>.
 template <class T, auto F, class... Args>
 concept CallableOn =
     RemoteMethod<F> && std::derived_from<T, typename detail::Signature<decltype(F)>::Class> && Callable<F, Args...>;
 
-/// A reference to a T that stays where it is: with its *owner*, the worker that holds the object. Others are its
-/// *users*. Sending an RRef to a worker makes that one a user too (a *fork*); the object lives as long as an RRef to it
-/// exists anywhere in the group, on a worker that is alive. Copies within a process share one hold.
+/// A remote reference to a T, which stays on one worker, its *owner*. Other workers that refer to it are its *users*.
+/// Sending an RRef to a worker makes that worker a user too (a *fork*). The object lives as long as any live worker of
+/// the group has an RRef to it. Copies within a process share one reference.
 ///
-/// A value: copy it, send it, put it into containers. Thread-safe as a shared_ptr is. T need be serialisable only for
-/// `to_here`; methods of the object may run at the same time on several threads: their author locks.
+/// A value: copy it, send it, put it into containers. As thread-safe as a shared_ptr. T must be serializable only for
+/// `to_here`. Methods of the object may run on several threads at the same time, so T must do its own locking.
 ///
-/// Errors: RRefError for a reference whose owner is lost, that was lost on its way, or whose creation failed; what went
-/// wrong in the creation is thrown by the first use that waits for it.
+/// Throws RRefError if the owner is lost, the reference was lost in transit, or its creation failed. The first use that
+/// waits for the creation throws the error of the creation itself.
 template <class T>
 class RRef {
  public:
   using element_type = T;
 
-  RRef() = default;  ///< refers to nothing
-  /// A reference to `value`, which this worker owns from now on.
+  RRef() = default;  ///< an empty reference
+  /// Moves `value` into a new object, which this worker owns.
   explicit RRef(detail::ObjectType<T> value) : RRef(*default_agent(), std::move(value)) {}
   RRef(Agent& agent, detail::ObjectType<T> value)
       : RRef(agent, std::make_shared<detail::ObjectType<T>>(std::move(value))) {}
-  /// A reference to an object that others on this worker may share.
+  /// Refers to an object that this worker owns and that may also be used locally through the shared_ptr.
   explicit RRef(std::shared_ptr<detail::ObjectType<T>> object) : RRef(*default_agent(), std::move(object)) {}
   RRef(Agent& agent, std::shared_ptr<detail::ObjectType<T>> object) : state_(detail::make_owner(agent)) {
     detail::store(*state_, std::move(object));
   }
-  /// For the library's own use, as `state_pointer`.
+  /// For internal use, see `state_pointer`.
   static RRef from_state(std::shared_ptr<RRefState> state) noexcept {
     RRef rref;
     rref.state_ = std::move(state);
     return rref;
   }
 
-  explicit operator bool() const noexcept { return state_ != nullptr; }  ///< whether it refers to anything
+  explicit operator bool() const noexcept { return state_ != nullptr; }  ///< whether it is not empty
   bool is_owner() const { return state().is_owner(); }                   ///< whether the object is on this worker
   const WorkerInfo& owner() const { return state().owner(); }            ///< the worker that has the object
   /// The name of the worker that has the object.
   const std::string& owner_name() const { return state().owner().name; }
-  /// Whether the owner knows of this reference: true on the owner, and wherever the reference was received.
+  /// Whether the owner knows of this reference: true on the owner, and on every worker that received the reference.
   bool confirmed_by_owner() const { return is_owner() || (state().settled().done() && !state().failure()); }
 
-  /// A copy of the object; waits until it exists. On the owner as cheap as copying a T (a Tensor shares its elements).
+  /// Returns a copy of the object; waits until the object exists. On the owner it costs as little as copying a T (a
+  /// copied Tensor shares its elements).
   T to_here(const CallOptions& options = {}) const { return to_here_async(options).wait(); }
-  /// A copy of the object, when it has come.
+  /// Returns a future of a copy of the object.
   Future<T> to_here_async(const CallOptions& options = {}) const;
-  /// The object itself; waits until it exists. On the owner only: UsageError elsewhere, naming both workers.
+  /// Returns the object itself; waits until it exists. Only on the owner; elsewhere it throws UsageError, naming both
+  /// workers.
   std::add_lvalue_reference_t<T> local_value() const {
     const auto object = local_object();
     if constexpr (!std::is_void_v<T>) return *static_cast<T*>(object.get());
   }
-  /// The object itself, shared.
+  /// Returns a shared pointer to the object itself; otherwise the same as local_value().
   std::shared_ptr<T> local_pointer() const { return std::static_pointer_cast<T>(local_object()); }
 
-  /// Calls a method on the owner, here without a detour over the wire if this is the owner; returns its result.
+  /// Calls a method of the object on its owner, without using the network if this is the owner; returns the result.
   template <auto F, class... Args>
   requires CallableOn<T, F, Args...> ResultOf<F> rpc_sync(Args&&... arguments)
   const { return rpc_async<F>(CallOptions{}, std::forward<Args>(arguments)...).wait(); }
   template <auto F, class... Args>
   requires CallableOn<T, F, Args...> ResultOf<F> rpc_sync(const CallOptions& options, Args&&... arguments)
   const { return rpc_async<F>(options, std::forward<Args>(arguments)...).wait(); }
-  /// Calls a method of the object where it is: a Future of the result.
+  /// Calls a method of the object on its owner; returns a Future of the result.
   template <auto F, class... Args>
   requires CallableOn<T, F, Args...> Future<ResultOf<F>> rpc_async(Args&&... arguments)
   const { return rpc_async<F>(CallOptions{}, std::forward<Args>(arguments)...); }
@@ -109,7 +111,7 @@ class RRef {
     return detail::start_call<detail::Method<T, F>, ResultOf<F>>(*agent, state().owner().id, options, state_,
                                                                  std::forward<Args>(arguments)...);
   }
-  /// As `rpc_async`, and the result stays on the owner.
+  /// Calls a method of the object on its owner, leaves the result there, and returns an RRef to it.
   template <auto F, class... Args>
   requires CallableOn<T, F, Args...> RRef<detail::StoredType<ResultOf<F>>> remote(Args&&... arguments)
   const { return remote<F>(CallOptions{}, std::forward<Args>(arguments)...); }
@@ -140,12 +142,12 @@ class RRef {
   friend std::ostream& operator<<(std::ostream& out, const RRef& rref) {
     return rref.state_ ? out << *rref.state_ : out << "RRef to nothing";
   }
-  /// What the copies share; for the library's own use.
+  /// The state that copies share; for internal use.
   const std::shared_ptr<RRefState>& state_pointer() const noexcept { return state_; }
 
  private:
   RRefState& state() const {
-    if (!state_) throw UsageError("RRef: it refers to nothing (default-constructed or moved from)");
+    if (!state_) throw UsageError("RRef: it is empty (default-constructed or moved from)");
     return *state_;
   }
   std::shared_ptr<void> local_object() const {
@@ -188,12 +190,12 @@ RRef<T> WeakSelf<T>::weak_self() const {
       "after its constructor");
 }
 
-/// Makes a T here, in place, and returns a reference to it.
+/// Constructs a T on this worker, in place, and returns a reference to it.
 template <class T, class... Args>
 requires std::constructible_from<T, Args...> RRef<T> make_rref(Args&&... arguments) {
   return RRef<T>(*default_agent(), std::make_shared<T>(std::forward<Args>(arguments)...));
 }
-/// As above, of another agent than the default one.
+/// Does the same on a given agent's worker.
 template <class T, class... Args>
 requires std::constructible_from<T, Args...> RRef<T> make_rref(Agent& agent, Args&&... arguments) {
   return RRef<T>(agent, std::make_shared<T>(std::forward<Args>(arguments)...));
@@ -201,9 +203,9 @@ requires std::constructible_from<T, Args...> RRef<T> make_rref(Agent& agent, Arg
 
 template <class T>
 struct Serializer<RRef<T>> {
-  /// As a fork of the reference.
+  /// Sends a fork of the reference.
   static void save(OutputArchive& archive, const RRef<T>& rref) { archive.reference(rref.state_pointer()); }
-  /// Of a fork that has come.
+  /// Reads a fork that has arrived.
   static void load(InputArchive& archive, RRef<T>& rref) { rref = RRef<T>::from_state(archive.reference()); }
 };
 

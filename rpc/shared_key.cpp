@@ -31,7 +31,7 @@ SharedKey::SharedKey(std::span<const std::byte> bytes, std::string origin) {
 SharedKey SharedKey::random(std::string origin) {
   std::array<std::byte, 32> bytes;
   TENDRIL_CHECK_AS(RpcError, ::getentropy(bytes.data(), bytes.size()) == 0,
-                   "the system gives no random numbers for a key");
+                   "the system provides no random bytes for a key");
   SharedKey key(bytes, std::move(origin));
   OPENSSL_cleanse(bytes.data(), bytes.size());
   return key;

@@ -11,31 +11,31 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-/// The secret that the workers of a group share: with it they prove to each other over TCP that they belong together
+/// The secret that the workers of a group share and with which they authenticate each other over TCP
 /// (docs/THREAT_MODEL.md). It is never printed or sent, and its bytes are overwritten when the last copy of this object
-/// goes. Copies share the bytes; safe to read from any thread.
+/// is destroyed. Copies share the bytes; safe to read from any thread.
 class SharedKey {
  public:
-  static constexpr std::size_t kMinBytes = 16, kMaxBytes = 1024;  ///< how long a key may be
+  static constexpr std::size_t kMinBytes = 16, kMaxBytes = 1024;  ///< limits of the length
 
-  SharedKey() = default;  ///< none
-  /// `origin` says in errors where it comes from ("the key that the program states"). Throws UsageError for a length
-  /// out of range. The caller's bytes stay as they are.
+  SharedKey() = default;  ///< no key
+  /// Copies the bytes. `origin` describes the key in errors. Throws UsageError if the length is out of range. Does not
+  /// overwrite the caller's bytes.
   explicit SharedKey(std::span<const std::byte> bytes, std::string origin = "the key that the program states");
-  /// 32 random bytes.
+  /// Returns a key of 32 random bytes.
   static SharedKey random(std::string origin = "a random key");
-  /// The whole content of a file. It must be a regular file that belongs to this user or to root, no one else may read
-  /// or write it (chmod 600), and it has 16 to 1024 bytes. Throws UsageError saying what is wrong.
+  /// Returns the whole content of a file as a key. The file must be a regular file of 16 to 1024 bytes that belongs to
+  /// this user or to root, and no one else may read or write it (chmod 600). Throws UsageError stating the problem.
   static SharedKey from_file(const std::string& path);
-  /// The key of this user on this host: made at the first need, and then kept in a folder that nobody else can enter,
-  /// /run/user/UID/tendril or, where there is no such, /tmp/tendril-uid-UID. Good for connections over loopback only.
-  /// Throws UsageError where it can neither be read nor made.
+  /// Returns the key of this user on this host. It is created when it is first needed and stored in a directory that
+  /// other users cannot enter: /run/user/UID/tendril or, if /run/user/UID is not usable, /tmp/tendril-uid-UID. Valid
+  /// for loopback connections only. Throws UsageError if it can be neither read nor created.
   static SharedKey of_this_user();
 
-  explicit operator bool() const noexcept { return held_ != nullptr; }  ///< whether there is one
-  /// The key itself: not to be printed.
+  explicit operator bool() const noexcept { return held_ != nullptr; }  ///< whether there is a key
+  /// The key itself. Never print it.
   std::span<const std::byte> bytes() const noexcept;
-  /// Where it came from, for messages.
+  /// The source of the key, for messages.
   const std::string& origin() const noexcept;
 
  private:
@@ -43,7 +43,7 @@ class SharedKey {
   std::shared_ptr<const Held> held_;
 };
 
-/// For errors about a key that is missing.
+/// Instructions for errors about a missing key.
 inline constexpr const char* kHowToMakeAKey =
     "Make one with `head -c 32 /dev/urandom > key; chmod 600 key`, copy the file to every host, and name it by "
     "TENDRIL_KEY_FILE or InitOptions::key_file; or use certificates (TENDRIL_TLS_*_FILE, InitOptions::tls)";

@@ -26,7 +26,7 @@ struct Faults {
   double corrupt_byte = 0;   ///< probability that one byte of a segment is changed
   double partial_write = 0;  ///< probability that a write is partial, or arrives in two pieces
 
-  double small_buffer = 0;  ///< probability that a connection takes at most 16 KiB before they are read
+  double small_buffer = 0;  ///< probability that a connection accepts at most 16 KiB of unread bytes
   double clock_drift = 0;   ///< probability that a process's clock runs up to 5% too fast or too slow
 
   /// Mean time between two of the following faults, each of a random kind at a random worker. 0: none of them occur.
@@ -47,19 +47,20 @@ struct Faults {
   /// The virtual time at which faults stop: cuts are healed and paused processes resume. 0: faults never stop.
   std::chrono::milliseconds until{0};
 
-  static Faults none() { return {}; }  ///< no faults, only usual delays
+  static Faults none() { return {}; }  ///< no faults, only normal delays
   static Faults calm();                ///< delays and partial writes, and rare resets
-  static Faults harsh();               ///< all of them
+  static Faults harsh();               ///< all kinds of faults
 };
 
 /// What to simulate.
 struct SimulationOptions {
   int world_size = 2;                     ///< number of workers, 1 to 1024
-  uint64_t seed = 0;                      ///< of all random choices
+  uint64_t seed = 0;                      ///< seed of all random choices
   Faults faults = {};                     ///< default: none
-  std::chrono::seconds time_limit{3600};  ///< of virtual time
-  /// Limit of real time for one step, that is, from one wait of a thread to its next. A step that takes longer waits
-  /// for something that is not simulated: the process is aborted with a message that names the thread. 0: no limit.
+  std::chrono::seconds time_limit{3600};  ///< limit on virtual time
+  /// Limit on real time for one step, that is, from one wait of a thread to its next. A step that takes longer is
+  /// assumed to wait for something that is not simulated, and the process is aborted with a message that names the
+  /// thread. 0: no limit.
   std::chrono::seconds longest_step{60};
   bool keep_transcript = false;  ///< fills in SimulationReport::transcript
   /// Number of events to keep in the report. If more occur, those in the middle of the run are left out.
@@ -69,18 +70,18 @@ struct SimulationOptions {
 /// Something that happened in a simulation: a message between two workers, or an event at one of them.
 struct SimulationEvent {
   std::chrono::nanoseconds time{0};      ///< virtual time at which it happened, or the message was sent
-  std::chrono::nanoseconds arrival{-1};  ///< of the message's last byte; negative: it did not arrive
+  std::chrono::nanoseconds arrival{-1};  ///< arrival time of the message's last byte; negative: it did not arrive
   int from = -1;                         ///< rank; -1: no worker
-  int to = -1;                           ///< rank of a message's receiver; -1: it is not a message
-  /// For messages: "request", "reply", "error" and so on (docs/wire.md), "handshake", "connection" (it ends or is
-  /// reset), and "bytes" if they are not recognized. For others: "start", "return", "throw", "fault", "recovery",
-  /// "log" and "connection" (it is made or refused).
+  int to = -1;                           ///< rank of a message's receiver; -1: not a message
+  /// For messages: "request", "reply", "error" and so on (docs/wire.md), "handshake", "connection" (closed or reset),
+  /// and "bytes" if not recognized. For other events: "start", "return", "throw", "fault", "recovery", "log" and
+  /// "connection" (made or refused).
   std::string kind;
-  std::string text;         ///< the function of a call, the text of an error, the fault
-  uint64_t connection = 0;  ///< its number; 0: none
-  uint64_t bytes = 0;       ///< of the message
+  std::string text;         ///< the function of a call, the text of an error, or the fault
+  uint64_t connection = 0;  ///< number of the connection; 0: none
+  uint64_t bytes = 0;       ///< size of the message
   uint64_t call_id = 0;     ///< number of the call in its session; 0: none
-  bool corrupted = false;   ///< a fault changed a byte of the message
+  bool corrupted = false;   ///< whether a fault changed a byte of the message
 };
 
 /// The result of a simulation.
@@ -89,25 +90,25 @@ struct SimulationReport {
   enum class End {
     done,          ///< every worker's function has ended
     stuck,         ///< deadlock: no thread could run, and no timer was set
-    limit_reached  ///< of virtual time, or of 50 million steps
+    limit_reached  ///< the limit on virtual time, or 50 million steps
   };
-  /// What became of one worker.
+  /// The outcome of one worker.
   struct Rank {
-    bool returned = false;  ///< from its function, when last started
-    bool killed = false;    ///< and not restarted
+    bool returned = false;  ///< whether its function returned, when last started
+    bool killed = false;    ///< whether it was killed and not restarted
     std::string error;      ///< message of the exception that its function threw
-    int starts = 0;         ///< how often it was started
+    int starts = 0;         ///< number of times it was started
   };
 
-  uint64_t seed = 0;                       ///< that of the options
+  uint64_t seed = 0;                       ///< seed from the options
   End end = End::done;                     ///< why it ended
   std::vector<Rank> ranks;                 ///< by rank
-  std::string blocked;                     ///< unless done: a line per thread, with the reason that it waits
+  std::string blocked;                     ///< unless done: a line per thread, with the reason for its wait
   std::chrono::nanoseconds time{0};        ///< virtual time elapsed
-  uint64_t steps = 0, segments = 0;        ///< of the scheduler; sent by the network
-  uint64_t digest = 0;                     ///< of the transcript: equal for equal seeds and options
+  uint64_t steps = 0, segments = 0;        ///< number of scheduler steps; number of network segments sent
+  uint64_t digest = 0;                     ///< hash of the transcript: equal for equal seeds and options
   std::string transcript;                  ///< if keep_transcript is set
-  std::map<std::string, uint64_t> faults;  ///< number of occurrences of each
+  std::map<std::string, uint64_t> faults;  ///< number of occurrences of each fault
   std::vector<SimulationEvent> events;     ///< if keep_events is set; sorted by time
   uint64_t events_left_out = 0;            ///< number of events left out in the middle of `events`
 
@@ -129,8 +130,8 @@ SimulationReport simulate(const SimulationOptions& options, const Args&... argum
   return detail::simulate(options, [&](WorkerId rank) { (void)F(rank, arguments...); });
 }
 
-/// Virtual time since the simulation began, the same for all workers, whereas each worker's Clock starts at a time of
-/// its own. Throws UsageError outside a simulation.
+/// Returns the virtual time since the simulation began. It is the same for all workers, whereas each worker's Clock
+/// starts at a different time. Throws UsageError outside a simulation.
 std::chrono::nanoseconds simulated_time();
 
 }  // namespace tendril::rpc

@@ -37,7 +37,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 [[noreturn]] void fail(const std::string& what) { throw RpcError("rpc::spawn: " + what + ": " + std::strerror(errno)); }
 
-/// The descriptor, moved out of the way of the numbers that workers get theirs under.
+/// Moves a descriptor above the numbers that workers use for theirs.
 UniqueFd raised(int fd, const char* what) {
   UniqueFd low(fd);
   if (fd < 0) fail(what);
@@ -103,7 +103,7 @@ std::vector<std::string> worker_environment(const SpawnContext& context) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
     const bool is_ours = std::any_of(ours.begin(), ours.end(), [&](const auto& one) { return one.first == name; }) ||
-                         name.starts_with("TORCHELASTIC_") || name == "TENDRIL_PORT";  // speak of another group
+                         name.starts_with("TORCHELASTIC_") || name == "TENDRIL_PORT";  // these describe another group
     if (!is_ours) result.emplace_back(text);
   }
   for (const auto& [name, value] : ours) result.push_back(name + "=" + value);
@@ -121,8 +121,8 @@ struct SpawnedWorker {
   pid_t pid = -1;
   UniqueFd control;
   std::string report;
-  std::optional<int> status;  ///< of waitpid; nullopt: runs
-  bool status_lost = false;   ///< somebody else's waitpid took it
+  std::optional<int> status;  ///< result of waitpid; nullopt: still running
+  bool status_lost = false;   ///< another part of the program has reaped the process
 
   bool ended() const { return status.has_value() || status_lost; }
   bool told_done() const { return !report.empty() && report[0] == static_cast<char>(Report::done); }
@@ -176,7 +176,7 @@ struct SpawnedWorker {
   }
 };
 
-/// The workers of one spawn(). They are ended, at the latest, by the destructor.
+/// The workers of one spawn(). The destructor ends those that still run.
 class Launch {
  public:
   explicit Launch(const SpawnOptions& options) : options_(options), workers_(options.world_size) {}
@@ -210,7 +210,7 @@ class Launch {
     return std::all_of(workers_.begin(), workers_.end(), [](const SpawnedWorker& w) { return w.succeeded(); });
   }
 
-  /// What workers threw, a line each.
+  /// Lists the failures that workers have reported, one per line.
   std::string told_failures() const {
     std::string text;
     for (int rank = 0; rank < options_.world_size; ++rank)
@@ -227,7 +227,7 @@ class Launch {
       poll_workers(-1, deadline);
     signal_all(SIGKILL);
     for (SpawnedWorker& worker : workers_)
-      if (worker.pid > 0) worker.reap(0);  // SIGKILL cannot be refused: this wait ends
+      if (worker.pid > 0) worker.reap(0);  // ends soon, because SIGKILL cannot be blocked
   }
 
  private:
@@ -235,7 +235,7 @@ class Launch {
     int pair[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) fail("socketpair");
     UniqueFd mine(pair[0]);
-    const auto key = context.key.bytes();  // an empty socket buffer takes it whole
+    const auto key = context.key.bytes();  // fits into the empty socket buffer
     if (::send(mine.get(), key.data(), key.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(key.size())) fail("send");
     const UniqueFd theirs = raised(pair[1], "socketpair");
 
@@ -245,12 +245,12 @@ class Launch {
     ::posix_spawn_file_actions_adddup2(&actions, job, kJobFd);
     ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), kControlFd);
     if (listener >= 0) ::posix_spawn_file_actions_adddup2(&actions, listener, kListenerFd);
-    // Also what others opened without close-on-exec stays here.
+    // Closes all other descriptors in the worker, even those that were opened without close-on-exec.
     ::posix_spawn_file_actions_addclosefrom_np(&actions, listener >= 0 ? kListenerFd + 1 : kListenerFd);
     posix_spawnattr_t attributes;
     ::posix_spawnattr_init(&attributes);
     sigset_t none;
-    ::sigemptyset(&none);  // the calling thread may block SIGTERM; a worker must hear it
+    ::sigemptyset(&none);  // the calling thread may block SIGTERM; a worker must not
     ::posix_spawnattr_setsigmask(&attributes, &none);
     ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
 
@@ -267,7 +267,8 @@ class Launch {
     worker.control = std::move(mine);
   }
 
-  /// Waits until a worker reports or ends, `extra_fd` is readable, or the deadline; and takes note of what happened.
+  /// Waits until a worker reports or ends, `extra_fd` is readable, or the deadline passes. Then reads reports and reaps
+  /// ended workers.
   void poll_workers(int extra_fd, SteadyClock::time_point deadline) {
     std::vector<pollfd> fds;
     if (extra_fd >= 0) fds.push_back({extra_fd, POLLIN, 0});
@@ -290,7 +291,7 @@ class Launch {
     }
   }
 
-  /// Over the control socket, for SIGUSR1 would end a worker that is in no group yet.
+  /// Uses the control socket, because SIGUSR1 would kill a worker that is not in a group yet.
   void ask_for_status() {
     const char byte = 0;
     for (const SpawnedWorker& worker : workers_)
@@ -303,7 +304,8 @@ class Launch {
   }
 
   [[noreturn]] void throw_failure() {
-    // One worker's end makes others fail (their calls to it). Let those that are ending now end, then name the first.
+    // One worker's failure makes others fail, because their calls to it fail. Waits for workers that are ending now, so
+    // that the error can name the first failure.
     const auto patience = SteadyClock::now() + 200ms;
     auto is_ending = [](const SpawnedWorker& w) { return !w.ended() && (!w.control || w.told_failed()); };
     while (std::any_of(workers_.begin(), workers_.end(), is_ending) && SteadyClock::now() < patience)
@@ -311,7 +313,7 @@ class Launch {
     std::vector<int> failed;
     for (int rank = 0; rank < options_.world_size; ++rank)
       if (workers_[rank].told_failed() || (workers_[rank].ended() && !workers_[rank].succeeded()))
-        failed.push_back(rank);  // who has said why may take longer to end than those who fail by it
+        failed.push_back(rank);  // a worker that reported its failure may end later than workers that it made fail
     std::stable_sort(failed.begin(), failed.end(),
                      [&](int a, int b) { return workers_[a].failure_order() < workers_[b].failure_order(); });
     std::string message = "rpc::spawn: the worker of rank " + std::to_string(failed[0]) + " of " +
@@ -330,7 +332,7 @@ class Launch {
       ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
     }
     throw SpawnError("rpc::spawn: not done after " + std::to_string(options_.timeout.count()) +
-                         " ms; the workers of these ranks still ran: " + ranks,
+                         " ms; these ranks were still running: " + ranks,
                      first);
   }
 
@@ -354,8 +356,8 @@ void spawn(const char* id, Message arguments, const SpawnOptions& options) {
   TENDRIL_CHECK_AS(UsageError, options.grace >= 0ms && options.timeout >= 0ms,
                    "rpc::spawn: grace and timeout must not be negative");
   TENDRIL_CHECK_AS(UsageError, !saved_arguments().empty(),
-                   "rpc::spawn: main must begin with tendril::rpc::worker_main(argc, argv): workers are this program, "
-                   "started again");
+                   "rpc::spawn: main must begin with tendril::rpc::worker_main(argc, argv), because workers run this "
+                   "program");
   check_spawn_entry(id);
 
   InterruptGuard interrupts;
@@ -370,7 +372,7 @@ void spawn(const char* id, Message arguments, const SpawnOptions& options) {
     failures = launch.told_failures();
   }
   if (const int signal = interrupts.caught(); signal != 0) {
-    interrupts.pass_on();  // with the default action this process ends here
+    interrupts.pass_on();  // ends this process if the signal has its default action
     if (all_returned) return;
     throw RpcError(std::string("rpc::spawn: ended by signal ") + std::to_string(signal) + " (" + ::strsignal(signal) +
                    ")" + failures);

@@ -22,35 +22,35 @@ namespace tendril::rpc {
 class SpawnError : public RpcError {
  public:
   SpawnError(const std::string& message, int rank) : RpcError(message), rank_(rank) {}
-  int rank() const noexcept { return rank_; }  ///< of the worker that failed first
+  int rank() const noexcept { return rank_; }  ///< the rank of the worker that failed first
 
  private:
   int rank_;
 };
 
-/// Of the workers that spawn starts.
+/// Options of spawn().
 struct SpawnOptions {
-  int world_size = 1;                     ///< how many workers, 1 to 4096
-  std::chrono::milliseconds grace{2000};  ///< from SIGTERM to SIGKILL when workers are ended
-  std::chrono::milliseconds timeout{0};   ///< all workers must be done by then; 0 = they may work for ever
+  int world_size = 1;                     ///< number of workers, 1 to 4096
+  std::chrono::milliseconds grace{2000};  ///< time from SIGTERM to SIGKILL when workers are ended
+  std::chrono::milliseconds timeout{0};   ///< time limit for all workers; 0 = none
 };
 
-/// What a worker started by spawn() knows about itself. Its environment says the same to libraries that read it there:
-/// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and OMP_NUM_THREADS where it was not set.
+/// Describes a worker to itself, if spawn() started it. Libraries find the same information in the environment: RANK,
+/// WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and OMP_NUM_THREADS if it was not already set.
 struct SpawnContext {
-  int rank = 0;              ///< among the workers of this spawn()
-  int world_size = 1;        ///< how many they are
-  uint16_t master_port = 0;  ///< on 127.0.0.1, already listening: no other program can take it
+  int rank = 0;              ///< rank among the workers of this spawn()
+  int world_size = 1;        ///< number of workers
+  uint16_t master_port = 0;  ///< port on 127.0.0.1, already listening, so that no other program can take it
   int num_threads = 1;       ///< this worker's share of the cores
-  int listener = -1;         ///< rank 0: the descriptor that listens there, open as long as the process; others -1
-  SharedKey key = {};        ///< random, the same for all workers of one spawn()
+  int listener = -1;   ///< rank 0: descriptor that listens on master_port, open until the process ends; others: -1
+  SharedKey key = {};  ///< random, the same for all workers of one spawn()
 
-  /// Null in a process that spawn() did not start.
+  /// Returns the context, or null in a process that spawn() did not start.
   static const SpawnContext* current() noexcept;
 };
 
-/// The first line of main in a program that calls spawn(). Where spawn() started the process: runs its function and
-/// exits. Elsewhere: returns at once, argv untouched.
+/// Must be the first line of main in a program that calls spawn(). In a process that spawn() started, it runs the
+/// spawned function and exits. In other processes, it returns at once and does not change argv.
 void worker_main(int argc, char** argv);
 
 namespace detail {
@@ -71,8 +71,8 @@ Message message_of(const Values& values) {
   return message;
 }
 
-/// One function that can be spawned. Instantiating it registers it, in this process and in those that re-execute the
-/// program.
+/// A function that can be spawned. Instantiating this template registers the function, both in this process and in
+/// processes that re-execute the program.
 template <auto F>
 struct SpawnTarget {
   static_assert(
@@ -101,17 +101,18 @@ struct SpawnTarget {
 
 }  // namespace detail
 
-/// Runs `F(rank, arguments...)` for every rank in a process of its own on this host, and waits until all have returned
-/// (or options.timeout). F is a function `void (int, P...)` or `int (int, P...)`, whose non-zero result is a failure;
-/// the arguments are sent as the wire would send them.
+/// Runs `F(rank, arguments...)` for every rank, each in its own process on this host, and waits until all have returned
+/// (at most options.timeout). F is a function `void (int, P...)` or `int (int, P...)`; a non-zero result is a failure.
+/// The arguments are serialized as for a call.
 ///
-/// When one worker fails (an exception, a signal, an exit before the function returned), the others are ended and
-/// SpawnError names its rank and the reason. SIGINT and SIGTERM end all workers (SIGTERM, and SIGKILL after
-/// options.grace), then act as they would have without spawn(); where a handler of the program's own returns, spawn()
-/// does so too if every worker has returned from F, and throws RpcError otherwise. The workers end when this process
-/// does, however it does. They inherit the environment, standard input, output and error, and no other descriptor. May
-/// be called again and again. Throws UsageError if main did not begin
-/// with worker_main.
+/// If a worker fails (an exception, a signal, an exit before the function returned), the others are ended, and
+/// SpawnError names its rank and the reason. SIGINT, SIGTERM and SIGHUP end all workers (with SIGTERM, and SIGKILL
+/// after options.grace) and then have the effect that they would have without spawn(). If the program handles the
+/// signal and the handler returns, spawn() returns if every worker has returned from F, and throws RpcError otherwise.
+///
+/// The workers end when this process ends, for whatever reason. They inherit the environment and standard input, output
+/// and error, but no other descriptor. spawn() may be called repeatedly. Throws UsageError if main did not begin with
+/// worker_main.
 template <auto F, class... Args>
 void spawn(const SpawnOptions& options, Args&&... arguments) {
   using Target = detail::SpawnTarget<F>;
@@ -122,7 +123,7 @@ void spawn(const SpawnOptions& options, Args&&... arguments) {
   detail::spawn(typeid(Target).name(), detail::message_of(values), options);
 }
 
-/// As above, with default options.
+/// Does the same with default options.
 template <auto F, class... Args>
 void spawn(int world_size, Args&&... arguments) {
   spawn<F>(SpawnOptions{.world_size = world_size}, std::forward<Args>(arguments)...);

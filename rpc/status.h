@@ -10,18 +10,20 @@ namespace tendril::rpc {
 
 class Agent;
 
-/// All that a worker is in, as text for people: peers, calls in flight both ways with ages, handlers, references, the
-/// pool, counters. Lists are cut after 100 lines. Thread-safe, and needs no thread of the agent's: it answers also
-/// where all of them are stuck. SIGUSR1 writes it to the error output (InitOptions::status_signal).
+/// Returns the state of a worker as human-readable text: peers, calls in flight in both directions with their ages,
+/// handlers, references, the pool, and counters. Each list is limited to 100 lines. Thread-safe. Needs none of the
+/// agent's threads, so it works even if all of them are stuck. SIGUSR1 writes this text to stderr
+/// (InitOptions::status_signal).
 std::string status(const Agent& agent);
-/// ... of every agent of this process that has its references or a peer and has not been shut down, oldest first.
+/// Returns the state of all agents of this process that have been set up for RRefs or have a peer, and that have not
+/// been shut down, oldest first.
 std::string status();
 
-/// Counters, gauges and the histogram of latencies in Prometheus' text format (version 0.0.4), all named
-/// tendril_rpc_*, labelled with worker and rank. As `status`, thread-safe and independent of the agent's threads.
-/// docs/observability.md lists the metrics.
+/// Returns the counters, the gauges and the latency histogram in Prometheus' text format (version 0.0.4). All metrics
+/// are named tendril_rpc_* and labelled with worker and rank; docs/observability.md lists them. Like `status`, it is
+/// thread-safe and needs none of the agent's threads.
 std::string prometheus_text(const Agent& agent);
-/// ... of every agent of this process that has not been shut down. Their workers' names must differ.
+/// Returns the metrics of all agents of this process that have not been shut down. Their workers' names must differ.
 std::string prometheus_text();
 
 }  // namespace tendril::rpc

@@ -16,7 +16,7 @@ class Task;
 
 namespace detail {
 
-/// The future of a coroutine's outcome.
+/// Shared state of the future of a coroutine's outcome.
 template <class T>
 class TaskState final : public FutureState<T> {
  public:
@@ -28,11 +28,11 @@ class TaskState final : public FutureState<T> {
   }
 };
 
-/// What the promise types of Task<T> and Task<void> share. The coroutine starts at once on the caller's thread; where
-/// it first suspends, the caller gets its own CallContext back, whatever the coroutine had made current.
+/// Base of the promise types of Task<T> and Task<void>. The coroutine starts at once on the caller's thread. When it
+/// first suspends, the caller's CallContext is restored, even if the coroutine has made another one current.
 ///
-/// The outcome is published when nothing of the coroutine is left: whoever sees it may release what the coroutine's
-/// locals and arguments refer to.
+/// The outcome is published after the coroutine frame has been destroyed, so that code which waits for the outcome may
+/// then release objects that the coroutine's locals and arguments refer to.
 template <class T>
 class TaskPromiseBase {
  public:
@@ -40,7 +40,7 @@ class TaskPromiseBase {
   auto final_suspend() const noexcept { return Publish(); }
   Task<T> get_return_object();
   void unhandled_exception() noexcept { error_ = std::current_exception(); }
-  /// The context of the thread that runs the coroutine's first part, until it is taken back at the first suspension.
+  /// The context of the thread that starts the coroutine, to be restored at the first suspension.
   CallContext& caller_context() noexcept { return caller_context_; }
 
  protected:
@@ -81,12 +81,12 @@ class TaskPromise<void> : public TaskPromiseBase<void> {
 
 }  // namespace detail
 
-/// A coroutine that yields a T; also what a served function may return. It starts at once, and while it is suspended in
-/// `co_await future` it holds neither a thread nor a slot: thousands may be parked in one worker. Once resumed (in the
-/// pool, under a slot) its CallContext is as it was. It runs to its end whether or not anybody holds the Task; an error
-/// that nobody has read then is reported (unread_error.h). Its result is there once its locals and arguments have been
-/// destroyed. What arguments taken by reference refer to must outlive the coroutine: take them by value, except in a
-/// served function, whose arguments do live that long.
+/// A coroutine that returns a T; served functions may return it. It starts at once. While it is suspended in `co_await
+/// future` it holds neither a thread nor a slot, so thousands of coroutines can be suspended in one worker. It resumes
+/// in the pool, under a slot, with the CallContext that it was suspended with. It runs to its end even if the Task is
+/// destroyed; an error that was never read is then reported (unread_error.h). Its result becomes available once its
+/// locals and arguments have been destroyed. Objects passed by reference must outlive the coroutine, so take arguments
+/// by value, except in a served function, whose arguments live long enough.
 template <class T = void>
 class Task {
  public:
@@ -95,15 +95,15 @@ class Task {
 
   explicit Task(Future<T> future) noexcept : future_(std::move(future)) {}
 
-  /// Of the coroutine's result.
+  /// The future of the coroutine's result.
   const Future<T>& future() const& noexcept { return future_; }
   Future<T> future() && noexcept { return std::move(future_); }
-  operator Future<T>() const { return future_; }  ///< of the coroutine's result
-  /// Waits for the coroutine; as Future::wait.
+  operator Future<T>() const { return future_; }  ///< the future of the coroutine's result
+  /// Waits for the coroutine's result, like Future::wait.
   decltype(auto) wait() const& { return future_.wait(); }
   /// Waits for the coroutine's result.
   T wait() && { return std::move(future_).wait(); }
-  auto operator co_await() const { return future_.operator co_await(); }  ///< suspends until the result is there
+  auto operator co_await() const { return future_.operator co_await(); }  ///< suspends until the result is available
 
  private:
   Future<T> future_;

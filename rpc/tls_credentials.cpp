@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kMaxPemBytes = std::size_t{1} << 20;
 
 void read_pem(int file, const std::string& name, std::string& text) {
-  text.resize(kMaxPemBytes + 1);  // once: a string that grows leaves copies behind
+  text.resize(kMaxPemBytes + 1);  // a growing string would leave copies of the key in freed memory
   std::size_t size = 0;
   while (size < text.size()) {
     const ssize_t n = ::read(file, text.data() + size, text.size() - size);
@@ -49,7 +49,7 @@ std::shared_ptr<const detail::TlsContext> read_files(const TlsFiles& files) {
   detail::check_private(key_file.get(), key_name);
   struct stat info {};
   TENDRIL_CHECK_AS(UsageError, ::fstat(authority_file.get(), &info) == 0 && (info.st_mode & 002) == 0, authority_name,
-                   " can be written by everybody, who could let others in: chmod o-w");
+                   " is writable by every user, who could add an authority: chmod o-w");
   detail::PemText certificate(files.certificate), key(files.private_key), authority(files.authority);
   read_pem(certificate_file.get(), certificate_name, certificate.text);
   read_pem(key_file.get(), key_name, key.text);
@@ -91,7 +91,7 @@ class TlsCredentials::Files {
     try {
       context_ = read_files(names_);
       version_ = version;
-    } catch (const std::exception& e) {  // tries again later: a certificate may not be valid yet
+    } catch (const std::exception& e) {  // retried later, because a certificate may not be valid yet
       if (std::exchange(logged_, version) != version) {
         detail::log(detail::LogLevel::warn, "",
                     std::string("rpc: changed TLS files are invalid, the previous content stays in use: ") + e.what());
@@ -101,7 +101,7 @@ class TlsCredentials::Files {
   }
 
  private:
-  static constexpr std::chrono::seconds kInterval{1};  // connections must not wait for the file system
+  static constexpr std::chrono::seconds kInterval{1};  // limits how often connections wait for the file system
 
   const TlsFiles names_;
   detail::Mutex mutex_;

@@ -12,26 +12,26 @@ namespace tendril::rpc {
 template <class T>
 class RRef;
 
-/// A base for objects that hand out references to themselves, as std::enable_shared_from_this is for shared pointers:
+/// A base class for objects that pass out RRefs to themselves, like std::enable_shared_from_this for shared pointers:
 ///
 ///     class Agent : public rpc::WeakSelf<Agent> {
 ///       void start() { observer.rpc_async<&Observer::run>(weak_self()); }
 ///     };
 ///
-/// The object holds itself only weakly, so that no cycle keeps it alive. Works once the object is owned by an RRef:
-/// after its constructor, for objects made by `rpc::remote<T>` and `rpc::make_rref<T>`.
+/// The object holds itself only weakly, so that no cycle keeps it alive. `weak_self` works once an RRef owns the
+/// object. For objects made by `rpc::remote<T>` and `rpc::make_rref<T>`, that is after their constructor.
 template <class T>
 class WeakSelf {
  public:
-  /// Throws RRefError if no RRef owns this object (yet, or any more).
+  /// Returns an RRef to this object. Throws RRefError if no RRef owns the object, yet or any more.
   RRef<T> weak_self() const;
 
-  /// Called where an RRef takes the object over.
+  /// Called when an RRef becomes the owner of the object.
   void set_self(const std::shared_ptr<RRefState>& state) noexcept { self_ = state; }
 
  protected:
   WeakSelf() = default;
-  // A copy is another object: it is not what the original's references refer to.
+  // A copy is a different object, to which the original's references do not refer.
   WeakSelf(const WeakSelf&) noexcept {}
   WeakSelf& operator=(const WeakSelf&) noexcept { return *this; }
   ~WeakSelf() = default;

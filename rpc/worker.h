@@ -13,10 +13,10 @@ namespace tendril::rpc {
 /// A worker's rank in its group: 0 <= id < world_size.
 using WorkerId = int32_t;
 
-/// Who a worker is. A value: compare it, hash it, send it as an argument.
+/// Identifies a worker of a group. A value that can be compared, or sent as an argument.
 struct WorkerInfo {
   std::string name = {};  ///< 1 to 127 of [A-Za-z0-9-_:], unique in the group
-  WorkerId id = -1;       ///< its rank; -1: nobody
+  WorkerId id = -1;       ///< its rank; -1: no worker
 
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
   friend auto operator<=>(const WorkerInfo&, const WorkerInfo&) = default;
@@ -27,7 +27,7 @@ struct WorkerInfo {
   }
 };
 
-/// "worker 'ps' (rank 1)", for errors.
+/// Describes a worker for errors: "worker 'ps' (rank 1)".
 inline std::string name_of(const WorkerInfo& worker) {
   return "worker '" + worker.name + "' (rank " + std::to_string(worker.id) + ")";
 }

@@ -58,7 +58,7 @@ Bytes ControlChannel::encode(uint64_t first, Iterator begin, Iterator end) {
   at = put<uint32_t>(at, static_cast<uint32_t>(count));
   at = put<uint32_t>(at, 0);
   for (; begin != end; ++begin) at = put_record(at, *begin);
-  ack_at_ = Clock::time_point::max();  // it has just travelled along
+  ack_at_ = Clock::time_point::max();  // this message includes the acknowledgement
   return payload;
 }
 
@@ -70,7 +70,7 @@ Bytes ControlChannel::send(std::vector<ControlRecord> records, Clock::time_point
   try {
     sent_.insert(sent_.end(), records.begin(), records.end());
   } catch (...) {
-    ack_at_ = ack_at;  // the acknowledgement has not been sent along
+    ack_at_ = ack_at;  // the message, and its acknowledgement, will not be sent
     throw;
   }
   next_to_send_ += records.size();
@@ -82,7 +82,7 @@ Bytes ControlChannel::send(std::vector<ControlRecord> records, Clock::time_point
 }
 
 std::vector<ControlRecord> ControlChannel::receive(const Bytes& payload, Clock::time_point now) {
-  TENDRIL_CHECK_AS(MessageError, payload.size() >= kHeaderBytes, "bad control message: it is cut off");
+  TENDRIL_CHECK_AS(MessageError, payload.size() >= kHeaderBytes, "bad control message: truncated");
   const auto acknowledged = get<uint64_t>(payload.data()), first = get<uint64_t>(payload.data() + 8);
   const auto count = get<uint32_t>(payload.data() + 16);
   TENDRIL_CHECK_AS(MessageError, count <= kMaxRecords, "bad control message: ", count, " records, at most ",
@@ -104,7 +104,7 @@ std::vector<ControlRecord> ControlChannel::receive(const Bytes& payload, Clock::
   std::vector<ControlRecord> due;
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t number = first + i;
-    if (number < next_expected_ || number - next_expected_ > kMaxAhead) continue;  // old, or will be sent again
+    if (number < next_expected_ || number - next_expected_ > kMaxAhead) continue;  // duplicate, or will be resent
     const ControlRecord record = read_record(payload.data() + kHeaderBytes + i * kRecordBytes);
     if (number == next_expected_) {
       due.push_back(record);
@@ -125,7 +125,7 @@ std::vector<Bytes> ControlChannel::on_timer(Clock::time_point now) {
   std::vector<Bytes> messages;
   if (now >= retry_at_) {
     const uint64_t oldest = next_to_send_ - sent_.size();
-    const std::size_t again = std::min(sent_.size(), kMaxAhead);  // the peer would not keep more
+    const std::size_t again = std::min(sent_.size(), kMaxAhead);  // the peer does not keep more
     for (std::size_t at = 0; at < again; at += kMaxRecords) {
       const std::size_t end = std::min(again, at + kMaxRecords);
       messages.push_back(encode(oldest + at, sent_.begin() + static_cast<std::ptrdiff_t>(at),

@@ -41,7 +41,7 @@ RequestStatus RRefContext::withdraw_request(WorkerId from, uint64_t call_id) noe
   return agent ? agent->withdraw_request(from, call_id) : RequestStatus::answered;
 }
 
-// Under the table's lock, which add_peer takes with the agent's: so the agent must not be asked here.
+// The table's lock is held. add_peer takes it while it holds the agent's lock, so this must not call the agent.
 std::shared_ptr<RRefState> RRefContext::new_owner_state(const RRefId& id) {
   return std::make_shared<RRefState>(id, self_, weak_from_this(), executor_.get());
 }

@@ -12,20 +12,21 @@ namespace tendril::rpc {
 
 class Agent;
 
-/// One agent's references: joins its table (rref_table.h), which does no I/O, to the agent. Thread-safe.
+/// The references of one agent. Connects the agent to its table (rref_table.h), which does no I/O. Thread-safe.
 class RRefContext final : public AgentListener,
                           public RRefTable::Host,
                           public RRefHome,
                           public std::enable_shared_from_this<RRefContext> {
  public:
-  /// Gives the agent its references: once, before its first peer. init_rpc does this.
+  /// Sets an agent up for references. To be called once, before the agent's first peer; init_rpc does this.
   static std::shared_ptr<RRefContext> attach(Agent& agent);
-  /// Throws UsageError if `attach` was not called.
+  /// Returns the context of an agent. Throws UsageError if `attach` was not called.
   static std::shared_ptr<RRefContext> of(const Agent& agent);
 
   explicit RRefContext(Agent& agent);
 
-  /// Throws UsageError after the agent's shutdown. Who holds it may go on using it while the agent goes away.
+  /// Returns a handle to the agent, which stays usable while the agent is destroyed (Agent::share). Throws UsageError
+  /// after the agent's shutdown.
   std::shared_ptr<Agent> agent() const;
   RRefTable& table() const noexcept { return *table_; }
   RRefCounters counters() const { return table_->counters(); }
@@ -51,7 +52,6 @@ class RRefContext final : public AgentListener,
     table_->message_arrived(from, std::move(parked));
   }
   void call_cancelled(const WorkerInfo& to, uint64_t call_id) noexcept override { table_->call_cancelled(to, call_id); }
-  /// Nothing to do: the callee has been told that the call was cancelled, and thereby that its reply is void.
   void agent_closing() noexcept override;
   bool awaits(const WorkerInfo& peer) const noexcept override { return table_->awaits(peer.id); }
   Clock::time_point on_timer(Clock::time_point now) noexcept override { return table_->on_timer(now); }
@@ -62,8 +62,8 @@ class RRefContext final : public AgentListener,
   const WorkerInfo self_;
   const Ref<Executor> executor_;  // outlives the agent
   mutable detail::Mutex mutex_;
-  std::shared_ptr<Agent> agent_;      // null after the agent's shutdown: until then each holds the other
-  std::shared_ptr<RRefTable> table_;  // holds this as its host until it is closed
+  std::shared_ptr<Agent> agent_;      // null after the agent's shutdown, which breaks the cycle between the two
+  std::shared_ptr<RRefTable> table_;  // holds this object as its host until the table is closed
 };
 
 }  // namespace tendril::rpc

@@ -1,4 +1,4 @@
-// What a table holds, for people to look at.
+// Lists the references of a table for status reports.
 #include <algorithm>
 
 #include "tendril/rpc/reference/rref_table_impl.h"
@@ -8,7 +8,7 @@ namespace tendril::rpc {
 std::vector<LiveReference> RRefTable::list() const {
   using State = LiveReference::State;
   std::vector<LiveReference> list;
-  std::vector<std::shared_ptr<RRefState>> states;  // released, and asked for their types, without the lock
+  std::vector<std::shared_ptr<RRefState>> states;  // read and released without the lock
   {
     const std::lock_guard lock(mutex_);
     const Clock::time_point now = options_.clock();

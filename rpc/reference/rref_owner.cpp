@@ -1,4 +1,4 @@
-// The owner's side: objects of this worker and their users elsewhere.
+// The owner's side: objects of this worker and their users on other workers.
 #include <utility>
 
 #include "tendril/rpc/reference/rref_table_impl.h"
@@ -6,7 +6,7 @@
 namespace tendril::rpc {
 
 namespace {
-/// A peer that mentions references which never come must not make the table grow without bounds.
+/// Limit on references that were mentioned but not created, so that a faulty peer cannot grow the table without bound.
 constexpr std::size_t kMaxAwaited = 1 << 16;
 }  // namespace
 
@@ -20,15 +20,15 @@ std::shared_ptr<RRefState> RRefTable::make_owner() {
   return host_->new_owner_state(id);
 }
 
-/// Whether the call that creates the object is still to arrive: only then may somebody mention a reference that is not
-/// known here. If it is neither known nor still to come, everybody who held it is gone.
+/// Whether the call that creates the object may still arrive. Only then can a live worker mention a reference that is
+/// not known here; otherwise all workers that held the reference are gone.
 bool RRefTable::may_still_come(const RRefId& id) {
   Session* creator = session_of(id.worker, id.incarnation);
   if (!creator || rref_owner(id) != self_.id || rref_counter(id) < creator->first_creation ||
       creator->creations.seen(rref_counter(id)) || awaited_.size() >= kMaxAwaited) {
     return false;
   }
-  // It may have been lost with an earlier session, which the creator may not even know to have ended.
+  // The creation may have been lost with an earlier session, which the creator may not even know has ended.
   if (creator->follows && !std::exchange(creator->asked_creations, true)) say_own_creations(*creator);
   return true;
 }
@@ -80,7 +80,7 @@ void RRefTable::drop_if_unused(const RRefId& id, Effects& effects) {
   owned_.erase(found);
 }
 
-/// The object that a call is made on: the caller must have it. Null if it has not, or not yet.
+/// Returns the object that a call is made on. Null if the caller does not hold the fork that it names, or not yet.
 std::shared_ptr<RRefState> RRefTable::called(const Session& from, const ForkDescriptor& receiver) const {
   const auto fork = forks_.find(receiver.fork_id);
   if (fork == forks_.end() || fork->second.holder != from.peer.id || fork->second.rref != receiver.rref) return nullptr;
@@ -110,8 +110,8 @@ void RRefTable::deleted(Session& from, const RRefId& id, const ForkId& fork, Eff
   drop_if_unused(id, effects);
 }
 
-/// The creating call has arrived, or will never be served: whoever has waited for it is told. Null for a creation that
-/// is known already.
+/// Handles a creating call that has arrived or will never be served: answers the fork requests and decides the messages
+/// that wait for it. Returns null if the creation is already known.
 std::shared_ptr<RRefState> RRefTable::created(Session& from, const RRefId& id, const ForkId& fork, Effects& effects) {
   if (!from.creations.admit(rref_counter(id))) return nullptr;
   Owned& owned = own(id);
@@ -129,7 +129,7 @@ std::shared_ptr<RRefState> RRefTable::created(Session& from, const RRefId& id, c
   return owned.state;
 }
 
-/// What a lost worker held is released, and what it was to create will not come any more.
+/// Releases the references that a lost worker held, and fails those that it was going to create.
 void RRefTable::holder_lost(Session& session, Effects& effects) {
   const WorkerId worker = session.peer.id;
   for (const ForkId& fork : std::exchange(session.held, {})) remove_fork(fork, worker, effects);
@@ -140,10 +140,11 @@ void RRefTable::holder_lost(Session& session, Effects& effects) {
     drop_if_unused(id, effects);
   }
   session.first_creation = UINT64_MAX;
-  nothing_comes(session, "it is gone", effects);
+  nothing_comes(session, "the worker is gone", effects);
 }
 
-/// Tells those who wait for creations of a peer that will not come: the ones numbered below its first_creation.
+/// Fails creations of a peer that will never arrive, those numbered below its first_creation, and everything that waits
+/// for them.
 void RRefTable::nothing_comes(Session& creator, const std::string& why, Effects& effects) {
   for (const RRefId& id : std::vector<RRefId>(awaited_.begin(), awaited_.end())) {
     if (id.worker != creator.peer.id || id.incarnation != creator.incarnation ||
@@ -157,7 +158,7 @@ void RRefTable::nothing_comes(Session& creator, const std::string& why, Effects&
       }
     }
     const std::exception_ptr error = rref_error("reference_lost: the call of worker '" + creator.peer.name +
-                                                "' that was to create the object never came: " + why);
+                                                "' that creates the object never arrived: " + why);
     effects.failed.emplace_back(owned.state, error);
     decided(owned.waiting, error, effects);
     drop_if_unused(id, effects);

@@ -36,11 +36,11 @@ RRefState::~RRefState() {
 }
 
 bool RRefState::set_value(std::shared_ptr<void> object, const std::type_info& type) {
-  // What a call found wrong on a device is said before anybody can see what it made.
+  // Index errors that the call's kernels detect on a device must be thrown before the object becomes visible.
   const cuda::CallStamp call = detail::stamp_of(CallContext::current().origin);
   if (cuda::has_index_work(call)) detail::Staging(call).wait();
   {
-    // Only one caller may write, and nobody reads before settled_ is done.
+    // Only one caller may write, and readers wait until settled_ is done.
     const std::lock_guard lock(mutex_);
     if (object_ || settled_->done()) return false;
     object_ = std::move(object);
@@ -82,7 +82,8 @@ std::shared_ptr<RRefState> lend_for_creation(std::shared_ptr<RRefState> state) {
   struct Loan {
     ~Loan() {
       if (state->settled().done()) return;
-      state->set_error(std::make_exception_ptr(RRefError("the call that was to make the object did not make it")));
+      state->set_error(
+          std::make_exception_ptr(RRefError("the call that should have created the object did not create it")));
     }
     std::shared_ptr<RRefState> state;
   };

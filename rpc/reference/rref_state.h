@@ -17,58 +17,59 @@ namespace tendril::rpc {
 
 class Agent;
 
-/// Whom a state tells that its last handle is gone: the worker's RRef tables.
+/// Notified by a state when its last handle is destroyed. Implemented by RRefContext.
 class RRefHome {
  public:
   virtual ~RRefHome() = default;
   virtual void user_dropped(const ForkId& fork) noexcept = 0;
 };
 
-/// What all RRef<T> handles of one process to one reference share: the owner's object, or a user's fork.
+/// State shared by all RRef<T> handles of one process to one reference: the owner's object, or a user's fork.
 /// Thread-safe.
 class RRefState : public std::enable_shared_from_this<RRefState> {
  public:
-  /// The owner's side; the object comes later.
+  /// Creates the owner's side; the object is set later.
   RRefState(RRefId id, WorkerInfo self, std::weak_ptr<RRefHome> home, Executor* executor);
-  /// A user's side: `fork` is its hold on the owner's object.
+  /// Creates a user's side. `fork` keeps the owner's object alive.
   RRefState(RRefId id, WorkerInfo owner, ForkId fork, std::weak_ptr<RRefHome> home, Executor* executor);
-  ~RRefState();  ///< tells the owner that this user is gone
+  ~RRefState();  ///< on a user's side, notifies the owner
   RRefState(const RRefState&) = delete;
   RRefState& operator=(const RRefState&) = delete;
 
   bool is_owner() const noexcept { return is_owner_; }
   const RRefId& id() const noexcept { return id_; }
   const WorkerInfo& owner() const noexcept { return owner_; }
-  const ForkId& fork() const noexcept { return fork_; }  ///< of a user
+  const ForkId& fork() const noexcept { return fork_; }  ///< only on a user's side
   const std::weak_ptr<RRefHome>& home() const noexcept { return home_; }
 
-  /// Of an owner: done when the object is there, or the error that came instead. Of a user: done when the owner has
-  /// confirmed this fork, or with the error that makes the reference useless.
+  /// On the owner: done when the object exists, or with the error of its creation. On a user: done when the owner has
+  /// confirmed this fork, or with the error that makes the reference unusable.
   Future<void> settled() const { return Future<void>(settled_); }
 
   // ---- owner
-  /// Settles the reference; false if it was settled already.
+  /// Settles the reference. Returns false if it was already settled.
   bool set_value(std::shared_ptr<void> object, const std::type_info& type);
   bool set_error(std::exception_ptr error) { return settled_->try_set_error(std::move(error)); }
-  /// ... where the call that makes the object was made: if nobody reads the error, it is reported as `function`'s,
-  /// which must live for ever.
+  /// Sets the error on the worker that made the creating call. If the error is never read, it is reported as an error
+  /// of `function`, a string that must never be destroyed.
   void creation_failed(std::exception_ptr error, const char* function);
-  /// A message carries this reference, as a call's receiver, an argument or a result: whoever uses it then gets the
-  /// creation's error, which is not reported as unread here. Told when the message is written: nobody reports the error
-  /// of a creation whose reference was in a message that could then not be sent (the sender gets that failure instead).
+  /// Called when a message that contains this reference, as a call's receiver, an argument or a result, is written. An
+  /// error of the creation then reaches the receiver of the message, and is not reported as unread here. That holds
+  /// even if the message cannot be sent; the sender gets that failure instead.
   void passed_on() noexcept { passed_on_.store(true, std::memory_order_relaxed); }
-  /// The object, once settled. Throws the stored error, and RRefError if the object is not exactly a `wanted`.
+  /// Returns the object, once settled. Throws the stored error, or RRefError if the object's type is not exactly
+  /// `wanted`.
   std::shared_ptr<void> object(const std::type_info& wanted) const;
 
-  /// The object's type, for people to read; empty until it is there.
+  /// The name of the object's type, for people to read; empty until the object exists.
   std::string object_type() const;
 
   // ---- user
   void confirm() { settled_->try_set_value(); }
-  /// The reference is of no use any more. The first error stays.
+  /// Makes the reference unusable. Keeps the first error.
   void fail(std::exception_ptr error);
 
-  /// Why the reference is of no use (the creation failed, the owner is lost, ...); null while it is.
+  /// Why the reference is unusable (the creation failed, the owner is lost, ...); null while it is usable.
   std::exception_ptr failure() const;
 
  private:
@@ -78,29 +79,29 @@ class RRefState : public std::enable_shared_from_this<RRefState> {
   bool is_owner_;
   std::weak_ptr<RRefHome> home_;
   Ref<FutureState<void>> settled_;
-  mutable detail::Mutex mutex_;   // between writers; failure_
-  std::exception_ptr failure_;    // of a user that had been confirmed
+  mutable detail::Mutex mutex_;   // serializes writers, and guards failure_
+  std::exception_ptr failure_;    // the error of a user that failed after it was confirmed
   std::shared_ptr<void> object_;  // written once, before settled_ is done
   const std::type_info* type_ = nullptr;
   std::atomic<const char*> failed_creation_{nullptr};
   std::atomic<bool> passed_on_{false};
 };
 
-/// The owner's state on loan to the call that makes the object: if the last copy of the loan goes away and nothing was
-/// set, the reference fails instead of being waited for in vain.
+/// Lends the owner's state to the call that creates the object. If the last copy of the returned pointer is destroyed
+/// before the state is settled, the reference fails, so that no use waits for it forever.
 std::shared_ptr<RRefState> lend_for_creation(std::shared_ptr<RRefState> state);
 
-/// "RRef 0.5 of 'ps'", with the fork if it is a user's.
+/// Prints "RRef 0.5 of 'ps'", and on a user's side also the fork.
 std::ostream& operator<<(std::ostream& out, const RRefState& state);
 
 namespace detail {
 
-/// Whose handle it is. Throws UsageError after its shutdown.
+/// Returns the agent that the handle belongs to. Throws UsageError after its shutdown.
 std::shared_ptr<Agent> agent_of(const RRefState& state);
-/// A reference to an object that is to come, which this agent's worker owns. Throws UsageError for an agent without
-/// references.
+/// Creates the state of an object that this agent's worker owns and that is set later. Throws UsageError if the agent
+/// is not set up for references.
 std::shared_ptr<RRefState> make_owner(Agent& agent);
-/// Throws UsageError naming both workers if the object is not here.
+/// Throws UsageError, naming both workers, if the object is not on this worker.
 void check_owner(const RRefState& state);
 
 }  // namespace detail

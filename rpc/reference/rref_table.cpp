@@ -8,14 +8,14 @@
 namespace tendril::rpc {
 
 namespace {
-/// How often calls that were cancelled while they are served here are looked at: whether they have been answered.
+/// Interval at which cancelled calls that are still served here are checked for an answer.
 constexpr auto kCancelledInterval = std::chrono::milliseconds(100);
 constexpr auto kRetryWithoutMemory = std::chrono::milliseconds(20);
 }  // namespace
 
 std::string rref_text(const RRefId& id) { return "RRef " + to_string(id); }
 
-/// A stay at the host, which `close` waits for.
+/// The scope of a call of the host. `close` waits for its end.
 class RRefTable::HostCall {
  public:
   explicit HostCall(RRefTable& table) : table_(table) {
@@ -67,7 +67,7 @@ void RRefTable::say(Session& session, ControlRecord record, bool urgent) {
   session.urgent |= urgent;
 }
 
-/// Reserves memory so that the next two calls of `say` do not throw.
+/// Reserves memory so that the next two calls of `say` cannot throw.
 void RRefTable::make_room(Session& session) {
   const auto grow = [](auto& list, std::size_t more) {
     if (list.capacity() - list.size() < more) list.reserve(2 * list.size() + more);
@@ -76,15 +76,16 @@ void RRefTable::make_room(Session& session) {
   grow(dirty_, 2);
 }
 
-/// Sends `creations_from`: earlier creations went to earlier sessions. The peer answers with its own.
+/// Sends `creations_from`, because earlier creations belonged to earlier sessions. The peer answers with its own.
 void RRefTable::say_own_creations(Session& session) {
   const auto last = last_rref_.find(session.peer.id);
   session.own_creations.reset();
   say(session, {.kind = ControlRecord::creations_from, .call_id = last == last_rref_.end() ? 1 : last->second + 1});
 }
 
-/// Sends the records that cannot wait, and those that have waited long enough. Looks only at sessions with new records
-/// and at those whose time has come, however many others have records that wait. If it throws, no record is lost.
+/// Sends urgent records, and those that have waited long enough. Visits only sessions with new records and sessions
+/// that are due, so the cost does not depend on the number of sessions whose records still wait. If it throws, no
+/// record is lost.
 void RRefTable::collect(Effects& effects) {
   release_again();
   if (dirty_.empty() && lazy_.empty()) return;
@@ -129,7 +130,7 @@ void RRefTable::perform(Effects effects) noexcept {
   for (const auto& [state, error] : effects.failed) state->fail(error);
   for (const auto& arrival : effects.expired) {
     arrival->parked->refuse(std::make_exception_ptr(
-        TimeoutError("the call's time was over before the owners of its references had confirmed them")));
+        TimeoutError("the call timed out before the owners of its references had confirmed them")));
   }
   for (const auto& arrival : effects.arrivals) {
     if (arrival->expired) continue;
@@ -175,7 +176,7 @@ void RRefTable::finish(const std::shared_ptr<Arrival>& arrival, Effects& effects
   }
 }
 
-/// Nobody waits any more for the requests whose callers' deadlines have passed.
+/// Refuses parked requests whose callers' deadlines have passed.
 void RRefTable::expire(Clock::time_point now, Effects& effects) {
   while (!expiring_.empty() && expiring_.begin()->first.first <= now) {
     Arrival& arrival = *expiring_.begin()->second;
@@ -240,7 +241,7 @@ void RRefTable::control_received(const WorkerInfo& from, const Bytes& payload) {
     records = session->channel.receive(payload, options_.clock());
   }
   for (const ControlRecord& record : records) {
-    // The host is asked without the lock; records of one session come one at a time, so their order stays.
+    // Calls the host without the lock. Records of one session are handled one at a time, so they stay in order.
     std::optional<RequestStatus> status;
     if ((record.kind == ControlRecord::call_cancelled || record.kind == ControlRecord::creation_cancelled) &&
         record.call_id != 0) {
@@ -275,7 +276,7 @@ void RRefTable::apply(Session& from, const ControlRecord& record, std::optional<
     case ControlRecord::creations_from:
       from.first_creation = record.call_id;
       from.follows = false;
-      if (from.own_creations) say_own_creations(from);  // the peer may have asked
+      if (from.own_creations) say_own_creations(from);  // the peer may have asked for it
       return nothing_comes(from, "it was lost with an earlier connection", effects);
     case ControlRecord::call_cancelled:
     case ControlRecord::creation_cancelled:
@@ -291,7 +292,7 @@ Clock::time_point RRefTable::on_timer(Clock::time_point now) noexcept {
     expire(now, event.effects);
     if (!expiring_.empty()) next = expiring_.begin()->first.first;
     try {
-      collect(event.effects);          // before the deadlines are read: it may set some
+      collect(event.effects);          // before the times are read below, because it may set some
     } catch (const std::bad_alloc&) {  // retried soon, see below
     }
     if (has_unreleased_ || !dirty_.empty()) next = std::min(next, now + kRetryWithoutMemory);
@@ -318,7 +319,7 @@ void RRefTable::release_users() noexcept {
   for (auto& [fork, user] : users_) {
     if (user->error) continue;
     if (user->created_here && user->sent && !user->known) {
-      user->dropped = true;  // its owner hears of it once the creation cannot be overtaken
+      user->dropped = true;  // deleted once the deletion cannot overtake the creation
       if (auto state = user->state.lock()) event.effects.failed.emplace_back(std::move(state), error);
       continue;
     }
@@ -354,7 +355,7 @@ void RRefTable::close() noexcept {
   std::unique_lock lock(mutex_);
   host_left_.wait(lock, [this] { return host_calls_ == 0; });
   const std::shared_ptr<Host> host = std::move(host_);
-  lock.unlock();  // the host may go away with this reference
+  lock.unlock();  // destroying this reference may destroy the host
 }
 
 RRefCounters RRefTable::counters() const {
@@ -363,7 +364,7 @@ RRefCounters RRefTable::counters() const {
   counters.owner_rrefs = owned_.size();
   counters.forks = forks_.size();
   for (const auto& [fork, user] : users_) {
-    if (user->error) continue;  // a handle that leads nowhere
+    if (user->error) continue;  // a handle that cannot be used
     ++counters.users;
     if (!user->known) ++counters.pending_users;
   }

@@ -24,24 +24,27 @@
 
 namespace tendril::rpc {
 
-/// Who refers to what: the owner's side and the users' side of every reference of one worker, as a state machine that
-/// does no I/O (docs/rref.md has the protocol and why it is right). It hears what AgentListener hears and acts through
-/// its Host. Thread-safe; no lock is held while the host, a parked message or a user's object is touched.
+/// The reference-counting protocol of one worker: the owner's side and the user's side of all its references, as a
+/// state machine that does no I/O (docs/rref.md describes the protocol and why it is correct). It receives the events
+/// of AgentListener and acts through its Host. Thread-safe. Holds no lock while it calls the host (except as noted
+/// there), a parked message, or a user's object.
 ///
-/// Guarantees, as long as the workers concerned are alive: an object lives while anybody refers to it; the owner hears
-/// of every user that goes (G1); a reference in a message keeps its parent alive until the owner knows the child (G2);
-/// a message's references are decided before it is resumed. What a dead worker held goes with its session.
+/// Guarantees, as long as the workers involved are alive: an object lives while any reference to it exists; the owner
+/// is notified of every user that is deleted (G1); a reference in a message keeps its parent alive until the owner
+/// knows the child (G2); all references of a message are decided before the message is resumed. References of a dead
+/// worker are dropped with its session.
 class RRefTable : public std::enable_shared_from_this<RRefTable> {
  public:
-  /// The world around a table. Called without locks, on the thread that brought the event, unless it says otherwise.
+  /// The interface to a table's environment. Called without locks, on the thread that delivered the event, unless noted
+  /// otherwise.
   class Host {
    public:
     virtual ~Host() = default;
     virtual void send_control(WorkerId to, Bytes payload) noexcept = 0;
-    /// As Agent::withdraw_request.
+    /// See Agent::withdraw_request.
     virtual RequestStatus withdraw_request(WorkerId from, uint64_t call_id) noexcept = 0;
-    /// Make a state and do nothing else: the table's lock is held. When a user's state is destroyed, `released` must be
-    /// called with its fork.
+    /// Creates a state, and must do nothing else, because the table's lock is held. When a user's state is destroyed,
+    /// `released` must be called with its fork.
     virtual std::shared_ptr<RRefState> new_owner_state(const RRefId& id) = 0;
     virtual std::shared_ptr<RRefState> new_user_state(const RRefId& id, const WorkerInfo& owner,
                                                       const ForkId& fork) = 0;
@@ -49,44 +52,46 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
 
   struct Options {
     std::function<Clock::time_point()> clock = [] { return Clock::now(); };
-    /// `received` records wait this long for company: nobody waits for them.
+    /// How long `received` records are held back to be sent together with others; they are not urgent.
     std::chrono::milliseconds lazy_delay{20};
   };
 
-  /// `self.id` must be below 65536. `incarnation` tells this worker from earlier ones of its rank.
+  /// `self.id` must be below 65536. `incarnation` distinguishes this worker from earlier ones of its rank.
   RRefTable(WorkerInfo self, uint64_t incarnation, std::shared_ptr<Host> host, Options options);
   RRefTable(WorkerInfo self, uint64_t incarnation, std::shared_ptr<Host> host)
       : RRefTable(std::move(self), incarnation, std::move(host), Options{}) {}
   ~RRefTable();
 
   // ---- references
-  /// A reference to an object of this worker that is still to come. Nobody else knows it until it travels.
+  /// Creates a reference to an object of this worker that is set later. Other workers do not know it until it is sent.
   std::shared_ptr<RRefState> make_owner();
-  /// A reference to an object that `owner` is to make: it goes into exactly one request, with kCreatesReference, to
-  /// that worker. Confirming it is the business of that call. Throws RRefError if there is no session with `owner`.
+  /// Creates a reference to an object that `owner` will create. It must be sent in exactly one request, with
+  /// kCreatesReference, to that worker. The caller of that request confirms it. Throws RRefError if `owner` has no
+  /// session with this worker.
   std::shared_ptr<RRefState> make_user(WorkerId owner);
-  /// The last handle of a user is gone. Any thread, also within destructors.
+  /// Called when the last handle of a user is destroyed. On any thread, including within destructors.
   void released(const ForkId& fork) noexcept;
 
-  // ---- what the agent tells (agent_listener.h)
-  void peer_joined(const WorkerInfo& peer, uint64_t incarnation);  ///< tells the host nothing: locks may be held
+  // ---- events from the agent (agent_listener.h)
+  void peer_joined(const WorkerInfo& peer, uint64_t incarnation);  ///< does not call the host, as locks may be held
   void peer_lost(const WorkerInfo& peer, const std::exception_ptr& reason);
-  /// Throws MessageError for bytes that a correct peer does not send: the session should end.
+  /// Throws MessageError for bytes that a correct peer does not send; the session should then end.
   void control_received(const WorkerInfo& from, const Bytes& payload);
-  /// Throws RRefError for a reference that was lost, or whose creation is not for this receiver.
+  /// Throws RRefError for a reference that was lost, or that another worker is to create.
   void on_send(const WorkerInfo& to, Message& message);
   void message_not_sent(const WorkerInfo& to, MessageKind kind, uint64_t call_id) noexcept;
   void message_arrived(const WorkerInfo& from, std::unique_ptr<ParkedMessage> parked) noexcept;
   void call_cancelled(const WorkerInfo& to, uint64_t call_id) noexcept;
-  /// Whether `peer` owes something: the decision on a reference, or only the acknowledgement of a record.
+  /// Whether `peer` owes a decision on a reference or an acknowledgement of a record.
   bool awaits(WorkerId peer) const noexcept;
   Clock::time_point on_timer(Clock::time_point now) noexcept;
 
-  // ---- the end
-  /// Releases every reference of this worker to others' objects, whoever still holds a handle: part of a graceful
-  /// shutdown. They fail with RRefError from now on.
+  // ---- shutdown
+  /// Releases every reference of this worker to objects of other workers, even if handles to it are left. Part of a
+  /// graceful shutdown. Such handles fail with RRefError from now on.
   void release_users() noexcept;
-  /// The agent is gone: every reference fails, every object is released, the host is not called again. Idempotent.
+  /// Called when the agent is gone. Every reference fails, every object is released, and the host is not called again.
+  /// Idempotent.
   void close() noexcept;
 
   RRefCounters counters() const;
@@ -148,7 +153,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   void owner_lost(Session& session, const std::exception_ptr& error, Effects& effects);
   void check_descriptor(const Session& from, const Message& message, const ForkDescriptor& fork) const;
 
-  // rref_transfer.cpp: messages on their way
+  // rref_transfer.cpp: messages in transit
   bool check_leaving(const Session& to, const Message& message, const RRefState& state) const;
   bool leads_to(const Session& to, const RRefState& state) const;
   ForkDescriptor fork(Session& to, const std::shared_ptr<RRefState>& state, Transfer& transfer);
@@ -161,24 +166,25 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   const uint64_t incarnation_;
   const Options options_;
 
-  mutable detail::Mutex mutex_;  // everything below
+  mutable detail::Mutex mutex_;  // guards everything below
   std::shared_ptr<Host> host_;
-  std::size_t host_calls_ = 0;  // threads at the host
+  std::size_t host_calls_ = 0;  // threads that are calling the host
   detail::Condition host_left_;
   bool closed_ = false;
   uint64_t last_session_ = 0, last_fork_ = 0;
-  std::unordered_map<WorkerId, uint64_t> last_rref_;  // by owner: creations are numbered for each owner apart
-  std::unordered_map<WorkerId, uint64_t> lost_;       // by peer: the incarnation with which the last session ended
+  std::unordered_map<WorkerId, uint64_t> last_rref_;  // by owner: creations are numbered separately for each owner
+  std::unordered_map<WorkerId, uint64_t> lost_;       // by peer: its incarnation in the last session that ended
   std::unordered_map<WorkerId, std::unique_ptr<Session>> sessions_;
   std::vector<WorkerId> dirty_;  // sessions with new records to send
-  bool has_unreleased_ = false;  // some users are `unreleased`
-  // Sessions whose records may wait, in the order of their times; also former times, of sessions that have sent since.
+  bool has_unreleased_ = false;  // whether any user is `unreleased`
+  // Sessions with records that may wait, ordered by the time at which they must be sent. Entries may be stale: the
+  // session has sent its records since.
   std::deque<std::pair<Clock::time_point, WorkerId>> lazy_;
   std::unordered_map<RRefId, std::unique_ptr<Owned>> owned_;
-  std::unordered_set<RRefId> awaited_;  // of these: mentioned, but not created yet
+  std::unordered_set<RRefId> awaited_;  // those of owned_ that have been mentioned but not created yet
   std::unordered_map<ForkId, LiveFork> forks_;
   std::unordered_map<ForkId, std::unique_ptr<User>> users_;
-  // Parked requests with a deadline, by it and by their numbers: an order by address would differ from run to run.
+  // Parked requests with a deadline, by deadline and number. An order by address would differ between runs.
   std::map<std::pair<Clock::time_point, uint64_t>, Arrival*> expiring_;
   uint64_t last_arrival_ = 0;
 };

@@ -1,10 +1,10 @@
-// References in messages on their way, from the message's leaving to what its receiver says became of it.
+// References in transit, from the sending of a message until its receiver confirms or rejects it.
 #include "tendril/rpc/reference/rref_table_impl.h"
 
 namespace tendril::rpc {
 
-/// Throws before anything is changed: a message leaves with all its references or not at all. True for the reference
-/// that the message is to create.
+/// Checks a reference before anything is changed, so that a message is sent with all its references or not at all.
+/// Returns true for the reference that the message creates.
 bool RRefTable::check_leaving(const Session& to, const Message& message, const RRefState& state) const {
   if (state.is_owner()) {
     TENDRIL_CHECK_AS(RRefError, state.owner().id == self_.id, rref_text(state.id()), " belongs to another agent, '",
@@ -30,7 +30,7 @@ bool RRefTable::check_leaving(const Session& to, const Message& message, const R
   return false;
 }
 
-/// A call on an object of its receiver's: the owner has this fork, and the call holds it.
+/// Whether a call to `to` may use this reference as its object: it is a fork of an object that `to` owns.
 bool RRefTable::leads_to(const Session& to, const RRefState& state) const {
   const auto found = users_.find(state.fork());
   return !state.is_owner() && found != users_.end() && found->second->owner == to.peer.id &&
@@ -85,7 +85,7 @@ void RRefTable::on_send(const WorkerInfo& to, Message& message) {
   }
   std::size_t creations = 0;
   for (const auto& state : message.references) {
-    TENDRIL_CHECK_AS(UsageError, state, "RRef: one that refers to nothing cannot be sent");
+    TENDRIL_CHECK_AS(UsageError, state, "RRef: an empty reference cannot be sent");
     if (check_leaving(*session, message, *state)) ++creations;
   }
   TENDRIL_CHECK_AS(RRefError, creations <= 1, "RRef: a call creates one object, not ", creations);
@@ -112,7 +112,7 @@ void RRefTable::on_send(const WorkerInfo& to, Message& message) {
   message.references.clear();
 }
 
-/// Removes the forks of a message that was not sent and whose transfer was not entered.
+/// Removes the forks of a message that was not sent and whose transfer was not recorded.
 void RRefTable::undo(Session& to, const Message& message, const Transfer& transfer, Effects& effects) noexcept {
   for (const ForkId& fork : transfer.registered) remove_fork(fork, to.peer.id, effects);
   for (const auto& state : message.references)  // the one whose fork could not be added
@@ -136,7 +136,7 @@ void RRefTable::call_cancelled(const WorkerInfo& to, uint64_t call_id) noexcept 
   if (Session* session = session_of(to.id)) cancel_call(*session, call_id);
 }
 
-/// The callee decides, once and for all, whether the request has come. Until it has said so the parents are kept.
+/// Asks the callee to decide, once and for all, whether the request has arrived. The parents are kept until it answers.
 void RRefTable::cancel_call(Session& session, uint64_t call_id) {
   ControlRecord record{.kind = ControlRecord::call_cancelled, .call_id = call_id};
   const auto found = session.transfers.find({MessageKind::request, call_id});
@@ -155,11 +155,11 @@ void RRefTable::on_cancelled(Session& session, const ControlRecord& record, Requ
                        record.rref.worker == session.peer.id && record.rref.incarnation == session.incarnation &&
                            rref_owner(record.rref) == self_.id && !forks_.contains(record.fork),
                        "bad control message: a cancelled creation that was not the sender's");
-      // As if it had come and failed at once: whoever was told of the reference gets the error, and the creator's
-      // deletion finds something to delete.
+      // Handled as if the creation had arrived and failed: workers that were sent the reference get the error, and the
+      // creator's deletion finds an entry to delete.
       if (auto state = created(session, record.rref, record.fork, effects)) {
         effects.failed.emplace_back(std::move(state),
-                                    rref_error("the call that was to create " + rref_text(record.rref) +
+                                    rref_error("the call that creates " + rref_text(record.rref) +
                                                " never reached its owner, worker '" + self_.name + "'"));
       }
     }
@@ -168,7 +168,7 @@ void RRefTable::on_cancelled(Session& session, const ControlRecord& record, Requ
   }
   const TransferKey reply{MessageKind::reply, record.call_id};
   if (session.transfers.contains(reply)) {
-    end_transfer(session, reply, true, effects);  // the caller drops it, if it comes
+    end_transfer(session, reply, true, effects);  // the caller drops the reply if it arrives
   } else if (status == RequestStatus::serving) {
     session.cancelled.insert(record.call_id);
   }
@@ -184,7 +184,7 @@ void RRefTable::end_transfer(Session& session, TransferKey key, bool undo, Effec
   }
   for (auto& parent : transfer.parents) effects.released.push_back(std::move(parent));
   if (!transfer.creation) return;
-  // Whether the creation came or was cancelled: the owner knows the first user now.
+  // Whether the creation arrived or was cancelled, the owner now knows the first user.
   const auto user = users_.find(transfer.creation->fork_id);
   if (user == users_.end()) return;
   user->second->known = true;

@@ -1,4 +1,4 @@
-// The users' side: references of this worker to others' objects, and messages that bring them.
+// The user's side: references of this worker to objects of other workers, and messages that contain them.
 #include <algorithm>
 #include <utility>
 
@@ -7,15 +7,14 @@
 namespace tendril::rpc {
 
 namespace {
-/// A reply may come twice while its call is still parked; this many are remembered for each session.
+/// Number of replies remembered for each session, because a reply may arrive twice while its call is still parked.
 constexpr std::size_t kRecentReplies = 64;
 }  // namespace
 
 std::shared_ptr<RRefState> RRefTable::make_user(WorkerId owner) {
   const std::lock_guard lock(mutex_);
   const Session* session = session_of(owner);
-  TENDRIL_CHECK_AS(RRefError, session, "RRef: rank ", owner,
-                   " is not connected, so that no object can be created there");
+  TENDRIL_CHECK_AS(RRefError, session, "RRef: rank ", owner, " is not connected, so no object can be created there");
   RRefId id;
   id.worker = self_.id;
   id.incarnation = incarnation_;
@@ -58,7 +57,7 @@ void RRefTable::release(User& user, const ForkId& fork) {
   Session* owner = session_of(user.owner, user.owner_incarnation);
   if (owner && !user.error) {
     if (user.created_here && user.sent && !user.known) {
-      // The creation may be anywhere, and a deletion that overtook it would leave the object behind for ever.
+      // The creation may still be in transit. A deletion that overtook it would leak the object.
       user.dropped = true;
       return;
     }
@@ -83,7 +82,7 @@ void RRefTable::release_again() {
 
 void RRefTable::accepted(Session& from, const ForkId& fork, Effects& effects) {
   const auto found = users_.find(fork);
-  if (found == users_.end()) return;  // dropped meanwhile; the owner has been told
+  if (found == users_.end()) return;  // dropped meanwhile; the owner has been notified
   User& user = *found->second;
   if (user.owner != from.peer.id || user.owner_incarnation != from.incarnation || user.known || user.error) return;
   user.known = true;
@@ -97,7 +96,7 @@ void RRefTable::no_longer_asked(User& user) noexcept {
   if (Session* owner = session_of(user.owner, user.owner_incarnation)) --owner->asked;
 }
 
-/// From now on the reference is of no use, though handles to it may be around.
+/// Makes the reference unusable, even if handles to it are left.
 void RRefTable::lose(User& user, const std::exception_ptr& error, Effects& effects) {
   if (user.error) return;
   no_longer_asked(user);
@@ -115,8 +114,8 @@ void RRefTable::owner_lost(Session& session, const std::exception_ptr& error, Ef
   });
 }
 
-/// A call on an object that its caller holds, with no other references: most of them. Nothing is to be decided, and
-/// nothing to be told to anybody.
+/// Resumes a call on an object that its caller holds, without other references. Most calls on objects are like this:
+/// there is nothing to decide and no record to send.
 bool RRefTable::resume_at_once(const WorkerInfo& from, ParkedMessage& parked) noexcept {
   Message& message = parked.message;
   if (message.kind != MessageKind::request || message.forks.empty() || brings_references(message.forks)) return false;
@@ -154,7 +153,7 @@ void RRefTable::message_arrived(const WorkerInfo& from, std::unique_ptr<ParkedMe
   }
   arrival->session = sender->serial;
   for (const ForkDescriptor& fork : message.forks) {
-    // One that is lost makes the message useless, but the others have come all the same: they are taken, and dropped.
+    // A lost reference makes the message unusable, but the other references are still accepted, and then dropped.
     try {
       check_descriptor(*sender, message, fork);
       message.references.push_back(arrived_fork(*sender, fork, arrival, event.effects));
@@ -179,7 +178,7 @@ void RRefTable::check_descriptor(const Session& from, const Message& message, co
     check(message.kind == MessageKind::request && &fork == &message.forks.front(),
           "a call's object is not the first reference of a request");
     check(fork.owner == self_.id && fork.owner_incarnation == incarnation_,
-          "a call on an object came to a worker that does not own it");
+          "a call on an object arrived at a worker that does not own it");
     return;
   }
   check(fork.fork_id.worker == from.peer.id && fork.fork_id.incarnation == from.incarnation,
@@ -188,10 +187,10 @@ void RRefTable::check_descriptor(const Session& from, const Message& message, co
   check(fork.owner != self_.id || fork.owner_incarnation == incarnation_, "its owner is an earlier run of this worker");
   if (fork.kind == ForkDescriptor::create) {
     check(message.kind == MessageKind::request && (message.flags & kCreatesReference) != 0,
-          "it is to be created by a message that creates nothing");
+          "it is marked as new in a message that creates no object");
     check(fork.owner == self_.id && rref_owner(fork.rref) == self_.id && fork.rref.worker == from.peer.id &&
               fork.rref.incarnation == from.incarnation,
-          "it is to be created by a worker that it was not made for");
+          "it is marked as new, but its owner or creator is wrong");
   }
 }
 
@@ -199,13 +198,14 @@ std::shared_ptr<RRefState> RRefTable::arrived_fork(Session& from, const ForkDesc
                                                    const std::shared_ptr<Arrival>& arrival, Effects& effects) {
   if (fork.kind == ForkDescriptor::create) {
     auto state = created(from, fork.rref, fork.fork_id, effects);
-    TENDRIL_CHECK_AS(MessageError, state, "bad reference from worker '", from.peer.name, "': it was created before");
+    TENDRIL_CHECK_AS(MessageError, state, "bad reference from worker '", from.peer.name,
+                     "': it has already been created");
     return lend_for_creation(std::move(state));
   }
 
   if (fork.kind == ForkDescriptor::receiver) {
     if (auto state = called(from, fork)) return state;
-    // Only the worker that creates it can have a fork that is not known here: the creation may come yet.
+    // Only the creator can have a fork that is not known here, because its creating call may still arrive.
     const bool creator = fork.rref.worker == from.peer.id && fork.rref.incarnation == from.incarnation;
     TENDRIL_CHECK_AS(RRefError, creator && may_still_come(fork.rref), "reference_lost: worker '", from.peer.name,
                      "' does not hold ", rref_text(fork.rref), " of worker '", self_.name, "'");
@@ -245,7 +245,7 @@ std::shared_ptr<RRefState> RRefTable::arrived_fork(Session& from, const ForkDesc
     return state;
   }
   throw RRefError("owner_lost: " + rref_text(fork.rref) + " is owned by rank " + std::to_string(fork.owner) +
-                  ", which is not connected any more");
+                  ", which is no longer connected");
 }
 
 }  // namespace tendril::rpc

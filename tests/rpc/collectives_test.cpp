@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(everybody_gets_everybodys_value_by_rank) {
 BOOST_AUTO_TEST_CASE(what_cannot_be_gathered_is_refused_before_anybody_waits) {
   const auto errors = errors_of(1, [](Group& group, int) {
     expect(contains(text_of_error([&] { all_gather(group, tendril::ones({2})); }),
-                    "UsageError: rpc::all_gather: the value has tensors or RRefs; send those by calls"),
+                    "UsageError: rpc::all_gather: the value contains tensors or RRefs; send those by calls"),
            "tensor");
     expect(contains(text_of_error([&] { all_gather(group, std::string(Group::kMaxGathered, 'x')); }),
                     "UsageError: rpc::all_gather: the value must have at most 32768 bytes, got 327"),

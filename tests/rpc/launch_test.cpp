@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(combinations_that_cannot_be_meant_are_refused) {
        "rpc::launch: this program was told to have 3 workers, but there are 2 processes: started by MPICH's Hydra "
        "(PMI_RANK=0, PMI_SIZE=2"},
       {"meet", {"WORLD_SIZE=4"}, "rpc::launch: WORLD_SIZE=4 is set, but no rank: set RANK in each process"},
-      {"meet --default 2 --port 4000", {}, "rpc::launch: where to join is given, but not as which rank"},
+      {"meet --default 2 --port 4000", {}, "rpc::launch: the address of rank 0 is given, but no rank"},
       {"meet --rank 2 --size 2", {}, "rpc::launch: the rank must be 0 to 1 in a group of world size 2, got 2"},
       {"meet --rank -2", {}, "rpc::launch: the rank must be 0 to 0 in a group of world size 1, got -2"},
       {"meet --size 0", {}, "rpc::launch: world_size must be 1 to 4096, got 0"},

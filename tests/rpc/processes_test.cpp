@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(a_handler_meets_nobody_once_its_worker_is_in_shutdown) {
   const test::ReservedPort port;
   std::vector<Process> workers;
   for (const int rank : {0, 1}) workers.push_back(member("meet_in_shutdown", rank, 2, port));
-  BOOST_TEST(contains(workers[0].line(), "rpc::barrier: this worker leaves its group: shutdown was called"));
+  BOOST_TEST(contains(workers[0].line(), "rpc::barrier: this worker is leaving its group: shutdown was called"));
   BOOST_TEST(contains(workers[0].line(), "got -1 ms, expected 0 (none) or more"));
   BOOST_TEST(workers[0].rest() == "w0: no error\n");
   BOOST_TEST(workers[1].rest() == "w1: no error\n");

@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_worker_killed_by_a_signal_ends_the_others) {
 
 BOOST_AUTO_TEST_CASE(a_timeout_names_the_ranks_that_still_ran) {
   const std::string text = outcome("timeout");
-  BOOST_TEST(contains(text, "rank 0: rpc::spawn: not done after 200 ms; the workers of these ranks still ran: 0, 1\n"));
+  BOOST_TEST(contains(text, "rank 0: rpc::spawn: not done after 200 ms; these ranks were still running: 0, 1\n"));
 }
 
 BOOST_AUTO_TEST_CASE(workers_that_ignore_sigterm_or_are_stopped_are_killed_after_the_grace_period) {

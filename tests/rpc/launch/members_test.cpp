@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(threads_use_overlapping_barriers_at_once) {
   BOOST_TEST(contains(text_of_error([&] {
                         workers[0].barrier({"w1", "w2"});
                       }),
-                      "UsageError: rpc::barrier: this worker, 'w0', is not among those that are to meet"));
+                      "UsageError: rpc::barrier: this worker, 'w0', is not one of the workers that take part"));
   BOOST_TEST(contains(text_of_error([&] { workers[0].barrier({"w0", "w7"}); }), "there is no worker named 'w7'"));
   BOOST_TEST(contains(text_of_error([&] {
                         workers[0].barrier({"w0", "w2"}, 100ms);

@@ -44,7 +44,7 @@ std::vector<ControlRecord> records(uint64_t first, uint64_t count) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(records_arrive_as_they_were_sent) {
+BOOST_AUTO_TEST_CASE(records_arrive_unchanged) {
   ControlChannel a, b;
   const auto sent = records(0, 20);
   const auto received = b.receive(a.send(sent, kStart), kStart);
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(records_arrive_as_they_were_sent) {
   BOOST_TEST((received == sent));
 }
 
-BOOST_AUTO_TEST_CASE(an_acknowledgement_goes_by_itself_after_a_delay_and_ends_the_retries) {
+BOOST_AUTO_TEST_CASE(delayed_acknowledgement_ends_retries) {
   ControlChannel a, b;
   b.receive(a.send(records(0, 3), kStart), kStart);
   BOOST_TEST(a.unacknowledged() == 3u);
@@ -66,14 +66,14 @@ BOOST_AUTO_TEST_CASE(an_acknowledgement_goes_by_itself_after_a_delay_and_ends_th
   BOOST_TEST((b.next_timer() == Clock::time_point::max()));
 }
 
-BOOST_AUTO_TEST_CASE(an_acknowledgement_rides_along_with_records_the_other_way) {
+BOOST_AUTO_TEST_CASE(records_carry_acknowledgements) {
   ControlChannel a, b;
   b.receive(a.send(records(0, 3), kStart), kStart);
   a.receive(b.send(records(100, 1), kStart), kStart);
   BOOST_TEST(a.unacknowledged() == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_lost_is_sent_again_at_growing_intervals) {
+BOOST_AUTO_TEST_CASE(lost_records_are_resent_with_backoff) {
   ControlChannel a, b;
   a.send(records(0, 2), kStart);  // lost
   Clock::time_point now = kStart;
@@ -92,10 +92,10 @@ BOOST_AUTO_TEST_CASE(what_is_lost_is_sent_again_at_growing_intervals) {
   BOOST_TEST((b.receive(again[0], now) == records(0, 2)));
   a.receive(b.on_timer(now + ControlChannel::kAckDelay).at(0), now);
   a.send(records(2, 1), now);
-  BOOST_TEST((a.next_timer() == now + ControlChannel::kFirstRetry));  // progress: patience is short again
+  BOOST_TEST((a.next_timer() == now + ControlChannel::kFirstRetry));  // progress resets the interval
 }
 
-BOOST_AUTO_TEST_CASE(a_repeated_message_is_applied_once_and_acknowledged_again) {
+BOOST_AUTO_TEST_CASE(repeated_message_is_applied_once) {
   ControlChannel a, b;
   const Bytes message = a.send(records(0, 5), kStart);
   BOOST_TEST(b.receive(message, kStart).size() == 5u);
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_message_is_applied_once_and_acknowledged_again) 
   BOOST_TEST(b.on_timer(kStart + milliseconds(400)).size() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(loss_repetition_and_reordering_leave_order_and_number_as_they_were) {
+BOOST_AUTO_TEST_CASE(faulty_network_preserves_records_and_order) {
   for (const uint64_t seed : seeds({}, 200)) {
     std::mt19937_64 random(seed);
     const auto chance = [&](double p) { return std::uniform_real_distribution<double>(0, 1)(random) < p; };
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(loss_repetition_and_reordering_leave_order_and_number_as_th
   }
 }
 
-BOOST_AUTO_TEST_CASE(records_far_ahead_of_their_turn_are_not_kept) {
+BOOST_AUTO_TEST_CASE(records_far_ahead_are_discarded) {
   ControlChannel a, b;
   const Bytes first = a.send(records(0, 1), kStart);
   std::vector<Bytes> later;
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(records_far_ahead_of_their_turn_are_not_kept) {
   for (uint64_t i = 1; i <= count; ++i) later.push_back(a.send(records(i, 1), kStart));
   for (const Bytes& message : later) BOOST_TEST(b.receive(message, kStart).empty());
   BOOST_TEST(b.receive(first, kStart).size() == 1 + ControlChannel::kMaxAhead);
-  // The rest comes with the retries, a window at a time.
+  // The rest arrives with the retries, one window at a time.
   uint64_t received = 1 + ControlChannel::kMaxAhead;
   Clock::time_point now = kStart;
   for (int round = 0; round < 10 && received <= count; ++round) {
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(records_far_ahead_of_their_turn_are_not_kept) {
   BOOST_TEST(received == count + 1);
 }
 
-BOOST_AUTO_TEST_CASE(every_truncation_is_refused) {
+BOOST_AUTO_TEST_CASE(truncated_messages_are_rejected) {
   ControlChannel a;
   const Bytes good = a.send(records(0, 2), kStart);
   for (std::size_t size = 0; size < good.size(); ++size) {
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(every_truncation_is_refused) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(flipped_bits_never_do_more_than_change_records) {
+BOOST_AUTO_TEST_CASE(bit_flips_only_change_records) {
   ControlChannel a;
   const Bytes good = a.send(records(0, 3), kStart);
   for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(flipped_bits_never_do_more_than_change_records) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(acknowledging_what_was_never_sent_is_refused) {
+BOOST_AUTO_TEST_CASE(acknowledgement_of_unsent_record_is_rejected) {
   ControlChannel a, b;
   Bytes message = a.send(records(0, 1), kStart);
   const uint64_t acknowledged = 1;
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(acknowledging_what_was_never_sent_is_refused) {
   BOOST_CHECK_THROW(b.receive(message, kStart), MessageError);
 }
 
-BOOST_AUTO_TEST_CASE(a_count_beyond_the_limit_is_refused) {
+BOOST_AUTO_TEST_CASE(record_count_above_limit_is_rejected) {
   ControlChannel a, b;
   Bytes message = a.send({}, kStart);
   const uint32_t count = 0xFFFFFFFF;

@@ -1,4 +1,4 @@
-// A request brings a reference whose owner has stopped answering: the request does not wait for ever.
+// A request with a reference whose owner has stopped answering does not wait forever.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/rpc/cluster.h"
@@ -16,7 +16,7 @@ int use(const RRef<Number>&) { return 1; }
 
 int nothing() { return 0; }
 
-/// Three workers, of which "w2" hangs from `hang_owner` on.
+/// Three workers. `hang_owner` makes "w2" hang.
 struct HungOwner {
   explicit HungOwner(AgentOptions options)
       : cluster(3, std::move(options), served_functions(), [this](Agent& agent) {
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(parked_time_counts_toward_the_deadline) {
   workers.hang->let_go();
   BOOST_TEST(Cluster::eventually([&] { return cluster.counters(1).none(); }));
   BOOST_TEST(cluster[1].metrics().unanswered_calls == 0u);
-  BOOST_TEST(cluster[1].metrics().calls_served == served);  // dropped, not run as well
+  BOOST_TEST(cluster[1].metrics().calls_served == served);  // dropped, not run
 }
 
 BOOST_AUTO_TEST_CASE(silent_owner_fails_a_parked_request) {
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(silent_owner_fails_a_parked_request) {
   RRef<Number> number = remote<Number>(cluster[0], 2);
   BOOST_REQUIRE((number.rpc_sync<&Number::get>() == 7));
   workers.hang_owner();
-  // "w1" has no call to "w2" pending: it waits only for the answer about the reference.
+  // "w1" has no pending call to "w2"; it waits only for the decision on the reference.
   const Future<int> used = rpc_async<&use>(cluster[0], 1, {.timeout = 0us}, number);
   const bool ended = used.wait_for(60s);
   BOOST_TEST(ended);

@@ -1,4 +1,4 @@
-// References when packets are lost, repeated or made up, and when workers die.
+// References when packets are lost, repeated or forged, and when workers die.
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 
@@ -11,14 +11,14 @@ using namespace rref_steps;
 using tendril::testing::seeds;
 using tendril::testing::test_seed;
 
-BOOST_AUTO_TEST_CASE(a_lost_creation_fails_for_everybody_who_was_told_of_it) {
+BOOST_AUTO_TEST_CASE(lost_creation_fails_for_all_users) {
   Simulation s(3, test_seed());
   Handle created = s.remote(0, 1);
   s.network.clear();
   s.call(0, 2, Simulation::keep, {created});
   s.to_here(0, created);
   s.settle(false);
-  BOOST_TEST(s.handles(2).empty());  // parked: its owner does not know the object yet
+  BOOST_TEST(s.handles(2).empty());  // parked: the owner does not know the object yet
   BOOST_TEST(s.fetch_failed == 0u);
   s.cancel(0, 1, 1);
   s.settle(false);
@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(a_lost_creation_fails_for_everybody_who_was_told_of_it) {
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(a_creation_that_comes_after_it_was_cancelled_does_not_run) {
+BOOST_AUTO_TEST_CASE(late_cancelled_creation_does_not_run) {
   Simulation s(2, test_seed());
   s.remote(0, 1);
   const Packet late = s.network.front();
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_creation_that_comes_after_it_was_cancelled_does_not_run) 
   BOOST_TEST(s.served == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_creation_cancelled_while_it_runs_leaves_nothing_behind) {
+BOOST_AUTO_TEST_CASE(cancelled_running_creation_leaves_no_references) {
   Simulation s(2, test_seed());
   s.remote(0, 1);
   s.deliver();
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(a_creation_cancelled_while_it_runs_leaves_nothing_behind) {
   BOOST_TEST(s.served == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(a_repeated_fork_request_revives_nothing) {
+BOOST_AUTO_TEST_CASE(repeated_fork_request_does_not_revive_object) {
   Simulation s(3, test_seed());
   s.remote(0, 1);
   s.settle();
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_fork_request_revives_nothing) {
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(a_dead_users_forks_go_with_its_session) {
+BOOST_AUTO_TEST_CASE(dead_users_forks_are_dropped) {
   Simulation s(3, test_seed());
   s.remote(0, 1);
   s.settle();
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_dead_users_forks_go_with_its_session) {
   BOOST_TEST(s.alive_objects() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_dead_owners_references_fail_with_owner_lost) {
+BOOST_AUTO_TEST_CASE(references_to_dead_owner_fail) {
   Simulation s(3, test_seed());
   const Handle handle = s.remote(0, 1);
   s.settle();
@@ -105,14 +105,14 @@ BOOST_AUTO_TEST_CASE(a_dead_owners_references_fail_with_owner_lost) {
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(a_child_whose_parent_died_before_the_owner_knew_it_is_lost) {
+BOOST_AUTO_TEST_CASE(unregistered_child_of_dead_parent_is_lost) {
   Simulation s(3, test_seed());
   s.remote(0, 1);
   s.settle();
   s.call(0, 2, Simulation::keep, s.handles(0));
   BOOST_TEST(deliver(s, 0, 2));  // parked on 2; the fork request is on its way
   s.kill(0);
-  BOOST_TEST(deliver(s, 0, 1));  // the owner hears of the death first
+  BOOST_TEST(deliver(s, 0, 1));  // the owner learns of the death first
   BOOST_TEST(s.counters(1).none());
   BOOST_TEST(deliver(s, 2, 1));
   s.settle();
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_child_whose_parent_died_before_the_owner_knew_it_is_lost)
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(a_child_outlives_its_dead_parent_once_the_owner_knows_it) {
+BOOST_AUTO_TEST_CASE(registered_child_survives_dead_parent) {
   Simulation s(3, test_seed());
   s.remote(0, 1);
   s.settle();
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_child_outlives_its_dead_parent_once_the_owner_knows_it) {
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(a_creators_death_ends_the_wait_for_its_creation) {
+BOOST_AUTO_TEST_CASE(dead_creator_ends_wait_for_creation) {
   Simulation s(3, test_seed());
   const Handle created = s.remote(0, 1);
   s.network.clear();
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_creators_death_ends_the_wait_for_its_creation) {
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(creation_lost_with_an_earlier_session_is_not_waited_for) {
+BOOST_AUTO_TEST_CASE(creation_of_earlier_session_is_not_awaited) {
   Simulation s(3, test_seed());
   Handle created = s.remote(0, 1);
   s.network.clear();
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(creation_lost_with_an_earlier_session_is_not_waited_for) {
   s.settle(false);
   s.connect(0, 1);
   s.settle(false);
-  BOOST_TEST(s.network.empty());  // a new session sends no record by itself
+  BOOST_TEST(s.network.empty());  // a new session alone sends no record
   s.network.push_back(late);
   s.settle(false);
   BOOST_TEST(s.parked == 0);
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(creation_lost_with_an_earlier_session_is_not_waited_for) {
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(a_lost_reply_with_references_is_undone) {
+BOOST_AUTO_TEST_CASE(lost_reply_with_references_is_undone) {
   Simulation s(2, test_seed());
   s.on_send = [](uint64_t, const Packet& packet) {
     return packet.kind != Packet::call || packet.message.kind == MessageKind::request;
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_lost_reply_with_references_is_undone) {
   BOOST_TEST(s.alive_objects() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_reply_repeated_while_it_is_parked_is_taken_once) {
+BOOST_AUTO_TEST_CASE(repeated_parked_reply_is_accepted_once) {
   Simulation s(3, test_seed());
   s.remote(0, 2);
   s.settle();
@@ -200,13 +200,13 @@ BOOST_AUTO_TEST_CASE(a_reply_repeated_while_it_is_parked_is_taken_once) {
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(records_made_up_by_a_peer_neither_crash_nor_release_what_is_held) {
+BOOST_AUTO_TEST_CASE(forged_records_do_not_release_held_objects) {
   for (const uint64_t seed : seeds({}, 300)) {
     Simulation s(3, seed);
     s.remote(0, 1);
     s.settle();
     const Handle held = s.handles(0)[0];
-    ControlChannel liar;  // worker 2's end of its channel to 1, which has not been used yet
+    ControlChannel liar;  // worker 2's end of its channel to worker 1, not used before
     const auto small = [&](uint64_t limit) { return s.random() % limit; };
     for (int i = 0; i < 50; ++i) {
       ControlRecord record;
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(records_made_up_by_a_peer_neither_crash_nor_release_what_is
   }
 }
 
-BOOST_AUTO_TEST_CASE(whichever_packet_meets_with_mischief_nothing_is_left_behind) {
+BOOST_AUTO_TEST_CASE(fault_at_any_packet_leaves_no_references) {
   const auto program = [](Simulation& s) {
     const Handle first = s.remote(0, 1);
     if (first) {

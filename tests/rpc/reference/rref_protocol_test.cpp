@@ -10,7 +10,7 @@ using namespace rref_steps;
 using tendril::testing::seeds;
 using tendril::testing::test_seed;
 
-BOOST_AUTO_TEST_CASE(counters_show_what_is_held_and_return_to_zero) {
+BOOST_AUTO_TEST_CASE(counters_track_references_and_return_to_zero) {
   Simulation s(3, test_seed());
   const WorkerId owner = 1;
   s.remote(0, owner);
@@ -29,7 +29,7 @@ BOOST_AUTO_TEST_CASE(counters_show_what_is_held_and_return_to_zero) {
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(an_object_that_never_travelled_is_not_counted) {
+BOOST_AUTO_TEST_CASE(local_object_is_not_counted) {
   Simulation s(2, test_seed());
   const Handle local = s.make_local(0);
   BOOST_TEST(s.sum().none());
@@ -39,10 +39,10 @@ BOOST_AUTO_TEST_CASE(an_object_that_never_travelled_is_not_counted) {
   drop(s, 1);
   s.settle();
   BOOST_TEST(s.sum().none());
-  BOOST_TEST(s.alive_objects() == 1);  // the local handle's
+  BOOST_TEST(s.alive_objects() == 1);  // held by the local handle
 }
 
-BOOST_AUTO_TEST_CASE(a_reference_that_comes_home_is_the_owners_own) {
+BOOST_AUTO_TEST_CASE(reference_returned_to_owner_is_the_original) {
   Simulation s(2, test_seed());
   const Handle local = s.make_local(0);
   s.call(0, 1, Simulation::give_back, {local});
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(a_reference_that_comes_home_is_the_owners_own) {
   BOOST_TEST(s.handles(0)[1] == local);
 }
 
-BOOST_AUTO_TEST_CASE(a_call_on_an_object_takes_a_request_and_a_reply_and_nothing_else) {
+BOOST_AUTO_TEST_CASE(object_call_takes_only_request_and_reply) {
   Simulation s(2, test_seed());
   s.remote(0, 1);
   s.settle();
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_call_on_an_object_takes_a_request_and_a_reply_and_nothing
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(a_call_holds_its_object_until_it_has_ended) {
+BOOST_AUTO_TEST_CASE(call_keeps_its_object_alive) {
   Simulation s(2, test_seed());
   s.remote(0, 1);
   s.settle();
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(a_call_holds_its_object_until_it_has_ended) {
   s.settle(false);
   BOOST_TEST(s.fetched == 1u);
   BOOST_TEST(s.alive_objects() == 0);
-  // One that is cancelled holds nothing: it fails if it comes late, and nobody hears of that.
+  // A cancelled call holds nothing. Its request fails if it arrives late, and the caller ignores the failure.
   s.remote(0, 1);
   s.settle();
   s.to_here(0, s.handles(0)[0]);
@@ -87,14 +87,14 @@ BOOST_AUTO_TEST_CASE(a_call_holds_its_object_until_it_has_ended) {
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(who_does_not_hold_an_object_cannot_call_it) {
+BOOST_AUTO_TEST_CASE(call_without_reference_is_rejected) {
   for (const uint64_t seed : seeds({}, 300)) {
     Simulation s(3, seed);
     s.remote(0, 1);
     s.settle();
     const Handle held = s.handles(0)[0];
     const uint64_t served = s.served;
-    // Worker 2 says that it calls the object, by the fork that worker 0 has of it or one that nobody has.
+    // Worker 2 forges calls on the object: with the fork of worker 0, or with one that no worker has.
     s.on_send = [&](uint64_t, const Packet&) { return true; };
     for (int i = 0; i < 20; ++i) {
       BOOST_REQUIRE(s.call(2, 1, Simulation::method, {s.make_local(2)}));
@@ -118,18 +118,18 @@ BOOST_AUTO_TEST_CASE(who_does_not_hold_an_object_cannot_call_it) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_deletion_waits_for_a_creation_that_it_might_overtake) {
+BOOST_AUTO_TEST_CASE(deletion_waits_for_pending_creation) {
   Simulation s(2, test_seed());
   s.remote(0, 1);
   drop(s, 0);
-  BOOST_TEST(s.network.size() == 1u);  // the request, and no deletion
+  BOOST_TEST(s.network.size() == 1u);  // the request, but no deletion
   s.on_timer(std::chrono::milliseconds(1000));
   BOOST_TEST(s.network.size() == 1u);
   finish(s);
   BOOST_TEST(s.served == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(a_constructor_that_throws_fails_every_fetch) {
+BOOST_AUTO_TEST_CASE(throwing_constructor_fails_every_fetch) {
   Simulation s(3, test_seed());
   Handle created = s.remote(0, 1, {}, Simulation::create_fail);
   s.to_here(0, created);
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_constructor_that_throws_fails_every_fetch) {
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(a_parent_dropped_at_once_still_carries_its_child_eight_hops_far) {
+BOOST_AUTO_TEST_CASE(dropped_parent_keeps_child_alive_over_hops) {
   for (int workers = 2; workers <= 5; ++workers) {
     Simulation s(workers, test_seed());
     s.remote(0, 1);
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_parent_dropped_at_once_still_carries_its_child_eight_hops
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_object_may_hold_references_and_drop_them_when_it_dies) {
+BOOST_AUTO_TEST_CASE(object_destructor_can_drop_references) {
   Simulation s(3, test_seed());
   s.remote(0, 1);
   s.remote(0, 2);
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(an_object_may_hold_references_and_drop_them_when_it_dies) {
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(handles_that_leaked_are_released_at_shutdown) {
+BOOST_AUTO_TEST_CASE(shutdown_releases_leaked_handles) {
   Simulation s(2, test_seed());
   const Handle confirmed = s.remote(0, 1);
   s.settle();
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(handles_that_leaked_are_released_at_shutdown) {
   BOOST_TEST(contains(text(pending->failure()), "shut down"));
 }
 
-BOOST_AUTO_TEST_CASE(after_the_end_references_fail_and_handles_may_still_be_dropped) {
+BOOST_AUTO_TEST_CASE(closed_table_fails_references) {
   Simulation s(2, test_seed());
   Handle handle = s.remote(0, 1);
   s.settle();
@@ -201,13 +201,13 @@ BOOST_AUTO_TEST_CASE(after_the_end_references_fail_and_handles_may_still_be_drop
   handle.reset();
 }
 
-BOOST_AUTO_TEST_CASE(references_are_refused_where_they_make_no_sense) {
+BOOST_AUTO_TEST_CASE(invalid_references_are_rejected) {
   Simulation s(3, test_seed());
   BOOST_CHECK_THROW(s.table(0).make_user(7), RRefError);
   const Handle unsent = s.table(0).make_user(1);
   BOOST_TEST(!s.call(0, 2, Simulation::keep, {unsent}));  // before the call that creates it
   const Handle foreign = s.make_local(1);
-  BOOST_TEST(!s.call(0, 2, Simulation::keep, {foreign}));  // another agent's
+  BOOST_TEST(!s.call(0, 2, Simulation::keep, {foreign}));  // belongs to another agent
 }
 
 BOOST_AUTO_TEST_SUITE_END()

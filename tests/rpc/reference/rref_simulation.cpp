@@ -29,7 +29,7 @@ std::shared_ptr<RRefState> Simulation::Host::new_owner_state(const RRefId& id) {
   return std::make_shared<RRefState>(id, info, weak_from_this(), nullptr);
 }
 
-/// Exactly one of its two ends is reached, unless the worker dies first.
+/// A parked request or reply. Either `resume` or `refuse` is called exactly once, unless the worker dies first.
 class Simulation::ParkedCall final : public ParkedMessage {
  public:
   ParkedCall(Simulation& simulation, Worker& at, WorkerId from, Message received)
@@ -79,7 +79,8 @@ class Simulation::ParkedCall final : public ParkedMessage {
   }
 
  private:
-  /// Whoever cancels a call drops the object that it was made on: it may be gone when the request comes.
+  /// Whether the caller still waits. A caller that cancels a call releases the call's object, which may then be gone
+  /// when the request arrives.
   bool waited_for() const {
     if (kind_ != MessageKind::request) return true;
     const auto& connections = simulation_.worker(from_).connections;
@@ -126,7 +127,7 @@ void Simulation::send(Packet packet) {
   packet.epoch = connection->second.epoch;
   ++packets;
   if (on_send && !on_send(packets, packet)) return;
-  if (epochs_[std::minmax(packet.from, packet.to)] != packet.epoch) return;  // cut, though nobody has noticed yet
+  if (epochs_[std::minmax(packet.from, packet.to)] != packet.epoch) return;  // cut, but not yet noticed by either side
   if (chance(faults.drop)) return;
   if (chance(faults.duplicate)) network.push_back(packet);
   network.push_back(std::move(packet));
@@ -394,7 +395,7 @@ void Simulation::check() const {
       const WorkerId owner = handle->owner().id;
       if (handle->failure() ||
           (owner != worker->info.id && (!can_reach(worker->info.id, owner) || !can_reach(owner, worker->info.id)))) {
-        continue;  // known to be of no use, or about to become so
+        continue;  // unusable, or about to become so
       }
       const auto object = objects.find(handle->id());
       if (object != objects.end() && object->second.expired()) {

@@ -21,37 +21,37 @@ struct Object {
   std::shared_ptr<RRefState> inner;  ///< a reference that the object holds itself
 };
 
-/// N workers' RRef tables, the calls between them and a network that loses, repeats and reorders, in one thread and on
-/// a clock of its own: everything that happens is decided by the seed and by the caller.
+/// Simulates the RRef tables of several workers, the calls between them, and a network that loses, repeats and reorders
+/// packets. Runs in one thread with a simulated clock, so the seed and the caller determine everything that happens.
 ///
-/// A worker here is what an agent is to its table: it numbers calls, serves each once, parks messages, and gives calls
-/// up. `check` states what must hold after every step.
+/// A worker acts as an agent does for its table: it numbers calls, serves each one once, parks messages, and cancels
+/// calls. `check` verifies the invariants that must hold after every step.
 class Simulation {
  public:
   using Handle = std::shared_ptr<RRefState>;
 
   struct Faults {
     double drop = 0, duplicate = 0;  ///< probability for each packet
-    bool reorder = false;            ///< any packet may be next; else the oldest is
+    bool reorder = false;            ///< delivers packets in random order; otherwise the oldest first
   };
 
-  /// What a request asks for. The references it brings are its arguments.
+  /// The function that a request calls. The references in the request are its arguments.
   enum Function : uint64_t {
-    create = 1,       ///< makes an object; the reference to it travels last
+    create = 1,       ///< creates an object; the reference to it is the last argument
     create_fail = 2,  ///< throws instead
-    keep = 3,         ///< the callee keeps its arguments as handles of its own
+    keep = 3,         ///< keeps its arguments as handles of the callee
     give_back = 4,    ///< replies with its arguments
-    make = 5,         ///< replies with a reference to a new object of the callee's
+    make = 5,         ///< replies with a reference to a new object of the callee
     fetch = 6,        ///< replies once the object exists
-    relay = 7,        ///< passes its arguments on to the next worker of `trace_id`'s hops, and at the end keeps them
+    relay = 7,        ///< sends its arguments to the next worker, for `trace_id` more hops; the last worker keeps them
     forget = 8,       ///< drops its arguments
-    method = 9,       ///< a call on its first argument, as fetch is; it keeps the others
+    method = 9,       ///< a call on its first argument, as fetch is; keeps the others
   };
 
   struct Packet {
     enum Kind { call, control, lost } kind = call;
     WorkerId from = -1, to = -1;
-    uint64_t epoch = 0;  // of the connection
+    uint64_t epoch = 0;  // epoch of the connection
     Message message;
     Bytes bytes;
   };
@@ -67,14 +67,14 @@ class Simulation {
   Simulation(int workers, uint64_t seed) : Simulation(workers, seed, Faults{}) {}
   ~Simulation();
 
-  // ---- what programs do; false (or null) if the worker or the connection is down
+  // ---- actions of programs; false (or null) if the worker or the connection is down
   Handle remote(WorkerId from, WorkerId to, std::vector<Handle> arguments = {}, Function function = create);
   Handle make_local(WorkerId worker);
   bool call(WorkerId from, WorkerId to, Function function, std::vector<Handle> arguments, uint64_t hops = 0);
   bool to_here(WorkerId from, const Handle& handle) { return call(from, handle->owner().id, fetch, {handle}); }
   void cancel(WorkerId worker, WorkerId callee, uint64_t call_id);
   void cancel_all(WorkerId worker);
-  /// A random call of a random worker is cancelled, if there is one.
+  /// Cancels a random call of a random worker, if it has any.
   void cancel_any();
   void cut(WorkerId a, WorkerId b);
   void connect(WorkerId a, WorkerId b);
@@ -82,23 +82,24 @@ class Simulation {
   void restart(WorkerId worker);
   bool can_reach(WorkerId a, WorkerId b) const;
 
-  // ---- what happens next
-  bool deliver();                                 ///< the next packet; false if there is none
-  bool serve();                                   ///< a request whose turn it is runs; false if none can
-  void on_timer(std::chrono::milliseconds time);  ///< the clock advances
-  /// Until nothing more happens: packets, handlers, time. Calls that stay open are cancelled if `cancel`.
+  // ---- steps of the simulation
+  bool deliver();                                 ///< delivers the next packet; false if the network is empty
+  bool serve();                                   ///< runs the next request that can run; false if none can
+  void on_timer(std::chrono::milliseconds time);  ///< advances the clock by `time`
+  /// Delivers packets, runs handlers and advances the clock until nothing more happens. If `cancel`, cancels calls that
+  /// stay open.
   void settle(bool cancel = true);
-  /// All handles are dropped, everything settles, and nothing may be left.
+  /// Drops all handles and settles. Throws std::logic_error if anything is left.
   void finish();
 
-  /// Throws std::logic_error if something does not hold.
+  /// Throws std::logic_error if an invariant is violated.
   void check() const;
   RRefCounters counters(WorkerId worker) const;
   RRefCounters sum() const;
   std::size_t pending_calls() const;
   int alive_objects() const;
 
-  std::vector<Handle>& handles(WorkerId worker);  ///< what user code on that worker holds
+  std::vector<Handle>& handles(WorkerId worker);  ///< the handles that user code on that worker holds
   bool is_alive(WorkerId worker) const;
   RRefTable& table(WorkerId worker);
   int size() const noexcept { return static_cast<int>(workers_.size()); }
@@ -108,18 +109,19 @@ class Simulation {
   Faults faults;
   Clock::time_point now{std::chrono::hours(1)};
   uint64_t packets = 0;  ///< sent so far
-  /// Sees each packet before it is sent, with its number from 1 on; false: it is lost.
+  /// Called with each packet before it is sent, and its number, counted from 1. If it returns false, the packet is
+  /// lost.
   std::function<bool(uint64_t, const Packet&)> on_send;
-  /// Runs before the next packet is delivered, once.
+  /// Runs once, before the next packet is delivered.
   std::function<void()> next_action;
 
-  // What has come of all calls.
+  // The outcomes of all calls
   uint64_t calls_ended = 0, fetched = 0, fetch_failed = 0, served = 0;
   std::map<RRefId, std::weak_ptr<Object>> objects;
-  int parked = 0;  ///< parked messages that were neither resumed nor refused
-  /// Messages refused because a reference in them was lost, though somebody waits for the outcome.
+  int parked = 0;  ///< parked messages that have been neither resumed nor refused
+  /// Messages refused because of a lost reference while their call was still pending.
   int lost_references = 0;
-  std::string last_refusal;  ///< why the last refused message was
+  std::string last_refusal;  ///< reason of the last refusal
 
   std::size_t pick(std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(random); }
   bool chance(double p) { return std::uniform_real_distribution<double>(0, 1)(random) < p; }
@@ -140,10 +142,10 @@ class Simulation {
   void end_connection(WorkerId at, WorkerId peer);
   void fail_pending(Pending pending, const std::string& why);
   void set_object(const Handle& state);
-  std::string broken_;  // a rule that was seen broken
+  std::string broken_;  // the rule that has been violated, if any
 
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::map<std::pair<WorkerId, WorkerId>, uint64_t> epochs_;  // of the connection between two workers; 0: none
+  std::map<std::pair<WorkerId, WorkerId>, uint64_t> epochs_;  // epoch of the connection between two workers; 0: none
   uint64_t last_epoch_ = 0;
   uint64_t last_incarnation_ = 100;
 };

@@ -1,4 +1,4 @@
-// What goes wrong in the simulation: calls cancelled, connections cut, workers killed and restarted.
+// The faults of the simulation: cancelled calls, cut connections, killed and restarted workers.
 #include <algorithm>
 #include <utility>
 
@@ -82,7 +82,7 @@ void Simulation::kill(WorkerId id) {
   for (auto& [peer, connection] : std::exchange(worker.connections, {})) {
     for (auto& [call_id, pending] : connection.pending) fail_pending(std::move(pending), "died");
   }
-  // Nothing of a dead worker may act any more: its table releases without a word.
+  // A dead worker must not act any more, so its table releases everything without sending records.
   const auto table = std::move(worker.table);
   worker.host->table.reset();
   table->close();

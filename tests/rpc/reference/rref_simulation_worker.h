@@ -10,7 +10,7 @@
 #include "tendril/rpc/error.h"
 #include "tests/rpc/reference/rref_simulation.h"
 
-/// What a worker of the simulation is made of.
+/// The parts of a simulated worker.
 namespace tendril::rpc::test {
 
 inline std::exception_ptr error(const std::string& text) { return std::make_exception_ptr(RRefError(text)); }
@@ -54,7 +54,7 @@ struct Simulation::Worker {
   std::shared_ptr<RRefTable> table;
   std::map<WorkerId, Connection> connections;
   std::vector<Job> jobs;
-  std::vector<Handle> handles;  // what user code on this worker holds
+  std::vector<Handle> handles;  // held by user code on this worker
 };
 
 }  // namespace tendril::rpc::test

@@ -9,7 +9,7 @@
 #include "tests/contains.h"
 #include "tests/rpc/reference/rref_simulation.h"
 
-/// What tests of the protocol do with the simulation, step by step.
+/// Steps of the simulation that the protocol tests share.
 namespace rref_steps {
 
 using namespace tendril::rpc;
@@ -28,7 +28,7 @@ inline std::string text(const std::exception_ptr& error) {
   }
 }
 
-/// Delivers the next packet from `from` to `to`, ahead of all others. False if there is none.
+/// Delivers the next packet from `from` to `to`, ahead of all others. Returns false if no such packet is in transit.
 inline bool deliver(Simulation& s, WorkerId from, WorkerId to) {
   for (auto packet = s.network.begin(); packet != s.network.end(); ++packet) {
     if (packet->from != from || packet->to != to) continue;
@@ -42,7 +42,7 @@ inline bool deliver(Simulation& s, WorkerId from, WorkerId to) {
 
 inline void drop(Simulation& s, WorkerId worker) { std::exchange(s.handles(worker), {}).clear(); }
 
-/// What a test's end means: nothing may be left.
+/// Ends a test: checks that nothing is left.
 inline void finish(Simulation& s) { BOOST_CHECK_NO_THROW(s.finish()); }
 
 }  // namespace rref_steps

@@ -14,7 +14,7 @@ using tendril::rpc::test::Simulation;
 using tendril::testing::seeds;
 using Handle = Simulation::Handle;
 
-/// What user programs do, at random: create, pass on, hand back, drop, fetch, call.
+/// Performs a random action of a user program: create, send, return, drop, fetch, or call.
 void random_step(Simulation& s) {
   const auto count = static_cast<std::size_t>(s.size());
   const auto from = static_cast<WorkerId>(s.pick(count));
@@ -87,7 +87,7 @@ void random_program(uint64_t seed, int workers, int steps, Simulation::Faults fa
       s.check();
     }
     s.finish();
-    // Where nobody dies or cancels, no parent may go before its child is known.
+    // If no worker dies and no call is cancelled, no parent may be deleted before its child is known.
     if (faults.drop + mischief.cancel + mischief.cut + mischief.kill == 0) {
       BOOST_TEST(s.lost_references == 0, "seed " << seed << ": " << s.last_refusal);
     }
@@ -98,31 +98,31 @@ void random_program(uint64_t seed, int workers, int steps, Simulation::Faults fa
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_on_a_good_network) {
+BOOST_AUTO_TEST_CASE(random_programs_leave_no_references) {
   for (const uint64_t seed : seeds({}, 150)) random_program(seed, 2 + static_cast<int>(seed % 4), 60, {}, {});
 }
 
-BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_under_reordering) {
+BOOST_AUTO_TEST_CASE(random_programs_survive_reordering) {
   for (const uint64_t seed : seeds({}, 250)) {
     random_program(seed, 2 + static_cast<int>(seed % 4), 60, {.reorder = true}, {});
   }
 }
 
-BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_under_loss_and_repetition) {
+BOOST_AUTO_TEST_CASE(random_programs_survive_loss_and_repetition) {
   for (const uint64_t seed : seeds({}, 250)) {
     random_program(seed, 2 + static_cast<int>(seed % 4), 60, {.drop = 0.15, .duplicate = 0.15, .reorder = true},
                    {.cancel = 0.1});
   }
 }
 
-BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_when_connections_break) {
+BOOST_AUTO_TEST_CASE(random_programs_survive_broken_connections) {
   for (const uint64_t seed : seeds({}, 250)) {
     random_program(seed, 3 + static_cast<int>(seed % 3), 60, {.drop = 0.05, .duplicate = 0.05, .reorder = true},
                    {.cancel = 0.05, .cut = 0.04});
   }
 }
 
-BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_when_workers_die_and_return) {
+BOOST_AUTO_TEST_CASE(random_programs_survive_worker_restarts) {
   for (const uint64_t seed : seeds({}, 250)) {
     random_program(seed, 3 + static_cast<int>(seed % 3), 60, {.drop = 0.05, .duplicate = 0.05, .reorder = true},
                    {.cancel = 0.05, .cut = 0.01, .kill = 0.03});

@@ -23,7 +23,7 @@ struct Object {
   ~Object() { --objects; }
 };
 
-/// A table with one thread that receives, as an agent's leader does. User code on other threads sends and drops.
+/// A table with one receiving thread, like the leader of an agent. User code on other threads sends and drops.
 class Worker final : public RRefTable::Host, public RRefHome, public std::enable_shared_from_this<Worker> {
  public:
   static std::shared_ptr<Worker> make(WorkerId id) {
@@ -150,7 +150,7 @@ class Worker final : public RRefTable::Host, public RRefHome, public std::enable
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(many_threads_create_pass_on_and_drop) {
+BOOST_AUTO_TEST_CASE(many_threads_create_send_and_drop) {
   std::vector<std::shared_ptr<Worker>> workers;
   for (WorkerId id = 0; id < 3; ++id) workers.push_back(Worker::make(id));
   for (const auto& worker : workers) worker->start(workers);

@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(files_that_others_would_refuse_are_refused_at_once) {
   ::chmod(good.private_key.c_str(), 0400);
   BOOST_TEST(!!TlsCredentials::from_files(good));
   ::chmod(good.authority.c_str(), 0666);
-  BOOST_TEST(contains(complaint(good), "can be written by everybody"));
+  BOOST_TEST(contains(complaint(good), "is writable by every user"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
