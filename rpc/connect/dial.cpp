@@ -95,7 +95,7 @@ void Dial::connected() {
   if (!tcp_) return secured();
   if (auto context = owner_.security())
     return stream_.secure(std::move(context), TlsStream::Side::dialler, next(&Dial::secured));
-  TENDRIL_CHECK_AS(UsageError, network().is_trusted(), "there is no key for a TCP connection");
+  TENDRIL_CHECK_AS(UsageError, network().is_trusted(), "a TCP connection needs a key, this worker has none");
   secured();
 }
 
@@ -105,7 +105,7 @@ void Dial::secured() {
 }
 
 void Dial::introduce() {
-  // If sending fails, there is no answer, but a refusal with the reason may already have arrived.
+  // If sending fails, no answer follows, but a refusal with the reason may already have arrived.
   (void)stream_.send(encode(owner_.introduce()));
   answer_.assign(kHelloPrefixBytes, std::byte{0});
   read(0);

@@ -22,7 +22,7 @@ std::optional<std::string> RefusalNotes::add(const std::string& text, Clock::tim
     ++seen.since;
     return std::nullopt;
   }
-  std::string line = text + " (and " + std::to_string(seen.since) + " times more since this was last said)";
+  std::string line = text + " (and " + std::to_string(seen.since) + " times more since this was last logged)";
   seen = {.shown = now};
   return line;
 }

@@ -12,11 +12,12 @@
 
 namespace tendril::rpc::detail {
 
-/// What is said of connections that were refused: each text once a minute, with how often it came meanwhile, and only
-/// so many texts a minute, for anybody may be refused as often as he likes. No clock; not thread-safe.
+/// Limits log lines about refused connections: each text at most once a minute, with how often it recurred meanwhile,
+/// and at most kMaxTexts texts a minute, because strangers may cause any number of refusals. Reads no clock; not
+/// thread-safe.
 class RefusalNotes {
  public:
-  /// The line to show now, if any.
+  /// Returns the line to log now, if any.
   std::optional<std::string> add(const std::string& text, Clock::time_point now);
 
  private:
@@ -25,17 +26,17 @@ class RefusalNotes {
 
   struct Seen {
     Clock::time_point shown;
-    uint64_t since = 0;  // of the same text, not shown
+    uint64_t since = 0;  // how often the text came without being shown
   };
   std::map<std::string, Seen> seen_;
 };
 
-/// How many connections may be half open at once: 64, and fewer where the process may have few descriptors.
+/// How many connections may be half open at once: 64, or fewer if the process has a low limit on descriptors.
 std::size_t max_half_open();
 
-/// The connections that one listener has accepted and that have not proven themselves yet. When there is no room, the
-/// oldest one gives way if it has had half a second; else the newcomer is turned away, and tries again if it is a
-/// worker. So neither strangers who keep silent nor a crowd of honest workers keep others out. No sockets and no clock;
+/// The connections that one listener has accepted and that have not authenticated yet. If all places are taken, the
+/// oldest one is closed if it has had half a second; otherwise the new one is closed, and if it is a worker it retries.
+/// Neither silent strangers nor many workers at once can therefore keep others out. Uses no sockets and reads no clock;
 /// not thread-safe.
 template <class Connection>
 class HalfOpen {
@@ -44,12 +45,12 @@ class HalfOpen {
 
   explicit HalfOpen(std::size_t most) : most_(most) {}
 
-  /// False: no room. Closes the one that gives way (`Connection::close`).
+  /// Returns whether there is room, after closing the oldest connection (`Connection::close`) if necessary and allowed.
   bool make_room(Clock::time_point now) {
     if (open_.size() < most_) return true;
     return close_oldest(now) && open_.size() < most_;
   }
-  /// Closes the oldest, if it has had its time.
+  /// Closes the oldest connection if it has had half a second. Returns whether it did.
   bool close_oldest(Clock::time_point now) {
     if (open_.empty() || now - open_.front().since < kGivesWayAfter) return false;
     const auto oldest = open_.front().connection.lock();
@@ -83,7 +84,7 @@ class HalfOpen {
     Clock::time_point since;
   };
   const std::size_t most_;
-  std::list<Entry> open_;  // the oldest first
+  std::list<Entry> open_;  // oldest first
 };
 
 }  // namespace tendril::rpc::detail

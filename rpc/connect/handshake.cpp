@@ -49,10 +49,10 @@ void Handshake::start() try {
                             self->expect(kHelloPrefixBytes);
                           });
   }
-  TENDRIL_CHECK_AS(UsageError, !tcp_ || network().is_trusted(), "there is no key for a TCP connection");
+  TENDRIL_CHECK_AS(UsageError, !tcp_ || network().is_trusted(), "a TCP connection needs a key, this worker has none");
   authenticated_ = true;
   expect(kHelloPrefixBytes);
-} catch (const std::exception& e) {  // for example, there is no key
+} catch (const std::exception& e) {  // for example, because no key exists
   fail(e.what());
 }
 

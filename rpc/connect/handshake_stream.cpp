@@ -26,7 +26,7 @@ class HandshakeStream::Readiness final : public Reactor::Watched {
   bool ready(uint32_t) override {
     if (!step_) return false;
     std::exchange(step_, nullptr)();
-    return !step_;  // a step that waits again has found nothing
+    return !step_;  // a step that waits again found nothing to do
   }
   void failed(std::exception_ptr error) noexcept override {
     try {
@@ -36,7 +36,7 @@ class HandshakeStream::Readiness final : public Reactor::Watched {
     } catch (...) {
     }
   }
-  /// The step may own the HandshakeStream, whose end calls `end`.
+  /// The step may own the HandshakeStream, whose destructor calls `end`.
   void reactor_ends() noexcept override {
     over_ = true;
     const Step dropped = std::exchange(step_, nullptr);
@@ -78,7 +78,7 @@ void HandshakeStream::close() noexcept {
 void HandshakeStream::close_after_last_word() noexcept {
   if (!stream_) return;
   stream_->end_writing();
-  if (tls_ != nullptr) {  // after an error OpenSSL reads nothing more
+  if (tls_ != nullptr) {  // OpenSSL reads nothing more after an error
     stream_ = tls_->give_back();
     tls_ = nullptr;
   }
@@ -128,7 +128,7 @@ void HandshakeStream::secure(std::shared_ptr<const TlsContext> context, TlsStrea
     tls_ = tls.get();
     stream_ = std::move(tls);
   } catch (...) {
-    close();  // the stream below has gone with it
+    close();  // the underlying stream was destroyed, too
     throw;
   }
   go_on_securing(std::move(done));

@@ -42,19 +42,19 @@ class HandshakeStream {
   void open(std::unique_ptr<Stream> stream);
   bool is_open() const noexcept { return stream_ != nullptr; }
   void close() noexcept;
-  /// Says no more, takes what has come already and closes: a socket closed with bytes unread resets the connection,
-  /// which may take from the other side what it was told last.
+  /// Ends writing, discards the bytes already received and closes. Closing a socket with unread bytes would reset the
+  /// connection, and the other side might lose the last bytes sent to it.
   void close_after_last_word() noexcept;
   bool other_side_has_gone() noexcept;
   Stream& stream() noexcept { return *stream_; }
 
-  // The rest needs an open stream.
+  // The following functions need an open stream.
   void wait_connected(Done done);  ///< for a connection in progress (network.h)
   void secure(std::shared_ptr<const TlsContext> context, TlsStream::Side side, Done done);
   bool peer_may_be(const std::string& worker) const;  ///< TlsStream::peer_may_be; true for a stream without TLS
-  /// Exactly so many bytes: what follows them belongs to the link.
+  /// Fills `to`, and reads no byte beyond it: later bytes belong to the link.
   void read(std::span<std::byte> to, Done done);
-  /// False: it cannot be said. An empty socket buffer takes what is said here whole.
+  /// Returns false if it could not be sent. An empty socket buffer has room for everything sent here.
   bool send(std::span<const std::byte> bytes) noexcept;
   /// Releases the stream to a link. `plain`: ends TLS, if there is any, and releases the underlying stream.
   std::unique_ptr<Stream> release(bool plain) noexcept;
@@ -69,9 +69,9 @@ class HandshakeStream {
 
   Reactor& reactor_;
   std::unique_ptr<Stream> stream_;
-  int descriptor_ = -1;                   // of `stream_`
+  int descriptor_ = -1;                   // descriptor of `stream_`
   TlsStream* tls_ = nullptr;              // `stream_`, if it is a TlsStream
-  std::shared_ptr<Readiness> readiness_;  // of `stream_`
+  std::shared_ptr<Readiness> readiness_;  // receives the events of `stream_`
 };
 
 }  // namespace tendril::rpc::detail

@@ -1,4 +1,4 @@
-// Keys that lie in files: one that somebody made for a group, and the one that every user of a host has.
+// Keys in files: those that users create for a group, and the one that each user has on a host.
 
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -26,7 +26,7 @@ namespace {
 using detail::last_error;
 using detail::UniqueFd;
 
-/// Overwrites what it holds at the end.
+/// A buffer whose destructor overwrites its contents.
 struct KeyBuffer {
   std::array<std::byte, SharedKey::kMaxBytes + 1> bytes;
   KeyBuffer() = default;
@@ -35,7 +35,7 @@ struct KeyBuffer {
   KeyBuffer& operator=(const KeyBuffer&) = delete;
 };
 
-/// Checks and reads an open file. `name` begins the error.
+/// Checks and reads an open file. Error texts begin with `name`.
 SharedKey read_key(int file, const std::string& name) {
   detail::check_private(file, name);
   KeyBuffer buffer;
@@ -50,26 +50,26 @@ SharedKey read_key(int file, const std::string& name) {
   return SharedKey(std::span(buffer.bytes).first(size), name);
 }
 
-/// The key is there, but no descriptor to read it with.
+/// The key may exist, but no descriptor is left to read it.
 class NoDescriptor : public UsageError {
  public:
   using UsageError::UsageError;
 };
 
-/// After a file could not be opened.
+/// Throws NoDescriptor if a file could not be opened for lack of descriptors.
 void check_descriptors(const std::string& what) {
   if (errno == EMFILE || errno == ENFILE) throw NoDescriptor(what + " cannot be opened: " + last_error());
 }
 
-/// The folder, made where it is missing; nobody but this user may have a say in it.
+/// Opens the folder, and creates it if it is missing. It must belong to this user, and be closed to others.
 UniqueFd open_key_folder(const std::string& path) {
-  TENDRIL_CHECK_AS(UsageError, ::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST, "cannot make the folder ", path,
+  TENDRIL_CHECK_AS(UsageError, ::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST, "cannot create the folder ", path,
                    " for this user's key: ", last_error(), "; give a key file (TENDRIL_KEY_FILE)");
   UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!folder) check_descriptors("the folder " + path + " for this user's key");
   struct stat info {};
   const bool known = ::lstat(path.c_str(), &info) == 0;
-  // Only that user and root can remove it from /tmp.
+  // Checked separately for a clear error: only that user and root can remove the folder from /tmp.
   TENDRIL_CHECK_AS(UsageError, !known || info.st_uid == ::geteuid(), "the folder ", path,
                    " for this user's key belongs to another user (uid ", info.st_uid,
                    "); give a key file (TENDRIL_KEY_FILE)");
@@ -81,13 +81,13 @@ UniqueFd open_key_folder(const std::string& path) {
   return folder;
 }
 
-/// Writes a new key beside its place and links it there, so that it is never seen half written; whoever comes first
-/// wins.
+/// Writes a new key to a temporary file and links it to its name, so that no process reads an incomplete key. The first
+/// process wins.
 void make_user_key(int folder, const std::string& path) {
   const std::string temporary = "new-" + std::to_string(::getpid()) + "-" + std::to_string(::gettid());
-  ::unlinkat(folder, temporary.c_str(), 0);  // of a process of that number that was killed
+  ::unlinkat(folder, temporary.c_str(), 0);  // left by a killed process with the same id
   const UniqueFd file(::openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  TENDRIL_CHECK_AS(UsageError, file, "cannot make this user's key in ", path, ": ", last_error());
+  TENDRIL_CHECK_AS(UsageError, file, "cannot create this user's key in ", path, ": ", last_error());
   const SharedKey key = SharedKey::random();
   const bool written = ::write(file.get(), key.bytes().data(), key.bytes().size()) == ssize_t(key.bytes().size());
   const bool linked = written && (::linkat(folder, temporary.c_str(), folder, "key", 0) == 0 || errno == EEXIST);
@@ -108,7 +108,7 @@ namespace detail {
 
 std::string user_key_folder() {
   const std::string uid = std::to_string(::geteuid());
-  // Not by XDG_RUNTIME_DIR: a worker started without this variable must find the same key.
+  // XDG_RUNTIME_DIR is not used: a worker started without it must find the same key.
   const std::string run = "/run/user/" + uid;
   struct stat info {};
   if (::lstat(run.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() &&
@@ -133,11 +133,11 @@ SharedKey key_in_folder(const std::string& path) {
 
 }  // namespace detail
 
-/// Read anew each time, as a file in /tmp may have been swept away and made again; but who has no descriptor left for
-/// that keeps the key that he had.
+/// The file is read again each time, because a cleanup of /tmp may have removed it. If the process has no descriptor
+/// left for that, the previous key is used.
 SharedKey SharedKey::of_this_user() {
   static detail::Mutex mutex;
-  static auto* const last = new SharedKey();  // threads may ask for it while the program ends
+  static auto* const last = new SharedKey();  // never destroyed: threads may still use it at exit
   try {
     SharedKey key = detail::key_in_folder(detail::user_key_folder());
     const std::lock_guard lock(mutex);

@@ -6,10 +6,10 @@
 
 namespace tendril::rpc::detail {
 
-/// Where SharedKey::of_this_user keeps its key: the same for all processes of a user, whatever their environment.
+/// The folder of the key of SharedKey::of_this_user: the same for all processes of a user, whatever their environment.
 std::string user_key_folder();
-/// The key in that folder; both are made if they are missing (by as many processes at once as like). Throws UsageError
-/// for a folder or file that somebody else could read or write.
+/// Returns the key in that folder. Creates both if they are missing; several processes may do so at once. Throws
+/// UsageError for a folder or file that another user could read or write.
 SharedKey key_in_folder(const std::string& path);
 
 }  // namespace tendril::rpc::detail

@@ -45,7 +45,7 @@ void Listener::accept(Door& door) {
       error = ENOMEM;
     }
     if (error != 0) return self->retry_later(door, error);
-    self->accept(door);  // before the rest, which may throw
+    self->accept(door);  // before starting the handshake, which may throw
     if (connection.stream) self->accepted(door, std::move(connection));
   });
 }

@@ -10,11 +10,11 @@
 namespace tendril::rpc::detail {
 namespace {
 
-// Of each thread: the program may have others, whose allocations do not fail.
+// Thread-local: allocations in other threads of the program do not fail.
 constinit thread_local World* asked = nullptr;
 constinit thread_local bool probed = false;  // whether operator new has been called since this was reset
 
-/// `obtain` returns null if it fails.
+/// Allocates with `obtain`, which returns null if it fails.
 template <class Obtain>
 void* allocate(const Obtain& obtain) {
   probed = true;

@@ -51,7 +51,7 @@ void* new_stack(std::size_t bytes) {
   return bottom;
 }
 
-/// The space of a saved variable: each is aligned, so that LeakSanitizer finds its pointers.
+/// The space that a saved variable takes. Each is aligned, so that LeakSanitizer finds its pointers.
 std::size_t space(const SwitchedVariable& variable) {
   constexpr std::size_t kAlignment = alignof(std::max_align_t);
   return (variable.size() + kAlignment - 1) / kAlignment * kAlignment;

@@ -25,11 +25,11 @@ class SwitchedValues {
 
  private:
   const tendril::detail::SwitchedVariable::Of of_;
-  std::vector<std::byte> bytes_;  // of all variables, in the order of their list; empty: not constructed
+  std::vector<std::byte> bytes_;  // values of all variables, in list order; empty: not constructed
 };
 
-/// A pool of fibre stacks of 8 MiB, the usual size of a thread's, each with a guard page below it. The system assigns
-/// memory only to pages that have been used.
+/// A pool of fibre stacks of 8 MiB, the usual size of a thread's stack, each with a guard page below it. The system
+/// assigns memory only to pages that have been used.
 class FibreStacks {
  public:
   FibreStacks() = default;
@@ -68,13 +68,13 @@ class Fibre {
   bool stalled = false;  ///< it must not run
   bool held = false;     ///< it could run, but is stalled
   bool detached = false;
-  int in_simulator = 0;        ///< depth of nested calls into the simulator, whose allocations do not fail
+  int in_simulator = 0;        ///< nesting depth of calls into the simulator, whose allocations do not fail
   bool in_time = true;         ///< whether the last wait ended before its deadline
   const char* waits_for = "";  ///< description of the current wait
   const void* waits_on = nullptr;
   Fibre* joiner = nullptr;
   Clock::time_point deadline{};  ///< of the current wait, by its worker's clock
-  Clock::time_point timer{};     ///< the same by the world's, if it is among the sleepers
+  Clock::time_point timer{};     ///< the same by the world's clock, if it is among the sleepers
 
  private:
   struct Switch;  // annotations for AddressSanitizer

@@ -59,7 +59,7 @@ Settings parse(std::string_view text) {
   return settings;
 }
 
-/// A file that is written after the simulation. It is opened before, so that an invalid name fails at once.
+/// A file that is written after the simulation. It is opened before it, so that an invalid name fails at once.
 class Output {
  public:
   /// Throws UsageError. An empty name writes nothing.

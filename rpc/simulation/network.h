@@ -24,7 +24,7 @@ struct NetworkFaults {
   std::chrono::microseconds min_delay{20}, max_delay{200};
   double long_delay = 0;    ///< per segment: it is delayed by up to 200 ms more
   double reset = 0;         ///< per write: the connection is reset
-  double small_buffer = 0;  ///< of a connection
+  double small_buffer = 0;  ///< per connection: its buffers are small
   double corrupt = 0;       ///< per segment: one byte is changed
   double part = 0.1;        ///< per write: it is partial; also, that its bytes are split into two segments
   std::size_t buffer = std::size_t{256} << 10;  ///< capacity of each direction, in bytes

@@ -34,7 +34,7 @@ class SimulatedDescriptor {
   SimulatedPoller* poller_ = nullptr;
 };
 
-/// Edge-triggered, as Reactor requires.
+/// Polls simulated descriptors. Edge-triggered, as Reactor requires.
 class SimulatedPoller final : public Poller {
  public:
   SimulatedPoller(World& world, SimulatedWorker& worker) : world_(world), worker_(worker) {}

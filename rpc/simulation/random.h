@@ -16,16 +16,16 @@ class SimulationRandom {
     z = (z ^ z >> 27) * 0x94d049bb133111eb;
     return z ^ z >> 31;
   }
-  /// In [0, bound); 0 for bound 0. The bias is below bound / 2^64.
+  /// Returns a number in [0, bound), or 0 for bound 0. The bias is below bound / 2^64.
   uint64_t below(uint64_t bound) noexcept {
     __extension__ using Wide = unsigned __int128;
     return static_cast<uint64_t>(static_cast<Wide>(bits()) * bound >> 64);
   }
-  /// In [low, high].
+  /// Returns a number in [low, high].
   uint64_t between(uint64_t low, uint64_t high) noexcept { return low + below(high - low + 1); }
   double unit() noexcept { return static_cast<double>(bits() >> 11) * 0x1p-53; }  ///< in [0, 1)
   bool chance(double probability) noexcept { return unit() < probability; }
-  /// Another, independent stream.
+  /// Returns another, independent stream.
   SimulationRandom split() noexcept { return SimulationRandom(bits()); }
 
  private:

@@ -10,7 +10,7 @@ namespace tendril::rpc::detail {
 
 namespace {
 constexpr std::size_t kMostFunctions = 1 << 16;
-constexpr std::size_t kMostTextBytes = 2000;  // of an event
+constexpr std::size_t kMostTextBytes = 2000;  // per event
 }  // namespace
 
 Recorder::Recorder(std::size_t limit, std::function<std::chrono::nanoseconds()> elapsed)
@@ -29,7 +29,7 @@ uint64_t Recorder::add(SimulationEvent event) {
   return added_++;
 }
 
-/// Returns null if it was left out.
+/// Returns null if the event was left out.
 SimulationEvent* Recorder::find(uint64_t event) {
   if (event < beginning_.size()) return &beginning_[event];
   const uint64_t first_of_ending = added_ - ending_.size();
@@ -110,7 +110,7 @@ void Recorder::corrupted(const Connection& connection, int end, std::size_t from
   if (taken_) return;
   Direction& flow = direction(connection, end);
   const uint64_t at = flow.messages.sent() - from_end;
-  const OnTheWay* last = nullptr;  // the last to begin before it: others may come between the parts of a frame
+  const OnTheWay* last = nullptr;  // the last to begin before it: other frames may come between the parts of one
   for (const OnTheWay& message : flow.on_the_way)
     if (message.begin <= at && (message.end == 0 || at < message.end)) last = &message;
   SimulationEvent* const event = last != nullptr ? find(last->event) : nullptr;

@@ -102,7 +102,7 @@ class Outside {
   Outside() {
     thread_.save();
     process_.save();
-    recycle(false);  // else the number of allocations would depend on what this thread did before
+    recycle(false);  // otherwise the number of allocations would depend on what this thread did before
   }
   ~Outside() {
     simulator = nullptr;
@@ -365,7 +365,7 @@ class Simulation {
     worker->clock_ahead += std::chrono::nanoseconds(random_.below(1'000'000'000));
   }
 
-  /// The fault is counted only when an allocation fails: the worker may serve nothing.
+  /// The fault is counted only when an allocation fails: the worker may not be serving any call.
   void fail_allocation() {
     if (SimulatedWorker* const worker = any())
       worker->allocations_left = static_cast<int64_t>(random_.below(kMostSkipped));
@@ -419,7 +419,7 @@ void check(const Faults& faults) {
                    "rpc::simulate: faults.allocation_failure must be false in a program with its own operator new");
 }
 
-/// There is one simulation at a time.
+/// Ensures that only one simulation runs at a time.
 class OneAtATime {
  public:
   OneAtATime() {

@@ -31,7 +31,7 @@ class SimulatedStream final : public Stream, public SimulatedDescriptor {
     Flow& flow = incoming();
     const std::string_view readable = flow.readable();
     if (readable.empty()) {
-      if (flow.end_received) return 0;  // also if a reset followed, as on Linux
+      if (flow.end_received) return 0;  // even if a reset followed, as on Linux
       if (error() != 0) return failed(error());
       if (shut_) return 0;
       return failed(connection_->made ? EAGAIN : ENOTCONN);

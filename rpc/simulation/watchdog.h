@@ -18,7 +18,7 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// A step of this thread of the simulation begins.
+  /// Records that a step of this simulated thread begins.
   void step(int rank, const std::string& thread);
 
  private:

@@ -138,13 +138,13 @@ bool World::stall(uint64_t number, bool stalled) {
 
 // ---- time
 
-/// The time by the worker's clock.
+/// Returns the time by the worker's clock.
 Clock::time_point World::time_of(const SimulatedWorker& worker) const noexcept {
   const double gained = worker.clock_drift * static_cast<double>(elapsed().count());
   return time_ + worker.clock_ahead + Clock::duration(static_cast<Clock::rep>(gained));
 }
 
-/// When the worker's clock will say `own`, or now if it has. max(): in more than ten years.
+/// Returns when the worker's clock will read `own`: now if it already has, max() if that takes more than ten years.
 Clock::time_point World::time_when(const SimulatedWorker& worker, Clock::time_point own) const noexcept {
   const Clock::time_point now = time_of(worker);
   if (own <= now) return time_;
@@ -165,7 +165,7 @@ void World::in_background(Clock::duration delay, std::function<void()> event) {
   events_.push({time_ + delay, ++events_made_, true, std::move(event)});
 }
 
-/// Of the next event or the end of the next wait.
+/// Returns the time of the next event, or of the next deadline of a wait if that is earlier.
 Clock::time_point World::next_time() const {
   const auto event = events_.empty() ? Clock::time_point::max() : events_.top().time;
   return sleepers_.empty() ? event : std::min(event, sleepers_.begin()->first);
@@ -274,7 +274,7 @@ void World::make_runnable(Thread& fibre) noexcept {
   (fibre.worker.dead || fibre.worker.paused ? fibre.worker.parked : runnable_).push_back(fibre.number);
 }
 
-/// Its deadline has passed.
+/// Ends a wait whose deadline has passed.
 void World::end_of_wait(Thread& fibre) noexcept {
   drop_timer(fibre);
   if (fibre.runnable) return;  // it has been woken

@@ -26,12 +26,12 @@ struct SimulatedWorker {
   int rank = 0;
   int start = 0;  ///< number of restarts before this process
   SwitchedValues values{tendril::detail::SwitchedVariable::Of::process};
-  Clock::duration clock_ahead{0};  ///< its clock minus the world's time, without the drift
+  Clock::duration clock_ahead{0};  ///< its clock minus the world's time, without drift
   double clock_drift = 0;          ///< time that its clock gains, relative to the world's
   bool paused = false;
   bool dead = false;              ///< killed, or its function has returned; it sends nothing any more
-  std::vector<uint64_t> fibres;   ///< numbers of those that have not ended
-  std::vector<uint64_t> parked;   ///< runnable fibres, while it is paused or dead
+  std::vector<uint64_t> fibres;   ///< numbers of its fibres that have not ended
+  std::vector<uint64_t> parked;   ///< its runnable fibres, while it is paused or dead
   std::vector<bool> descriptors;  ///< whether each number is in use
   int64_t allocations_left = -1;  ///< in functions that it serves, before one fails; -1: none fails
 };
@@ -62,7 +62,7 @@ class World final : public Simulator {
   bool end(SimulatedWorker& worker);
   void pause(SimulatedWorker& worker) { worker.paused = true; }
   void go_on(SimulatedWorker& worker);
-  /// From now on the fibre does not run, or does again. Returns false if it has ended.
+  /// Stops the fibre from running, or lets it run again. Returns false if it has ended.
   bool stall(uint64_t fibre, bool stalled);
 
   // ---- allocations
@@ -89,7 +89,7 @@ class World final : public Simulator {
   Clock::duration elapsed() const noexcept { return time_ - start_; }
   Clock::time_point time() const noexcept { return time_; }
   void at(Clock::time_point time, std::function<void()> event);
-  /// Likewise, but the event is not worth waiting for: the simulation is stuck where only such events are left.
+  /// Likewise, but the event does not keep the simulation going: it is stuck if only such events are left.
   void in_background(Clock::duration delay, std::function<void()> event);
   void after(Clock::duration delay, std::function<void()> event) { at(time_ + delay, std::move(event)); }
 
@@ -173,7 +173,7 @@ class World final : public Simulator {
   std::priority_queue<Event> events_;
   std::size_t foreground_events_ = 0;
   std::set<std::pair<Clock::time_point, uint64_t>> sleepers_;      // fibres whose wait has a deadline
-  std::unordered_map<const void*, std::deque<uint64_t>> waiters_;  // numbers of fibres, by the address
+  std::unordered_map<const void*, std::deque<uint64_t>> waiters_;  // fibre numbers by address
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;
   Thread* current_ = nullptr;
   SimulatedWorker* loaded_ = nullptr;  // the worker whose values are in the variables

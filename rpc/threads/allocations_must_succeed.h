@@ -6,7 +6,7 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc::detail {
 
-/// During its lifetime, a simulation makes no allocation of this thread fail. For code that cannot undo its effects.
+/// While one exists, a simulation lets every allocation of this thread succeed. For code that cannot undo its effects.
 class AllocationsMustSucceed {
  public:
   AllocationsMustSucceed() noexcept;

@@ -11,10 +11,10 @@
 
 namespace tendril::rpc::detail {
 
-/// Links that have not written what they were given last, so that several frames leave in one system call. What is held
-/// leaves before this thread waits, or runs anything that may take long; and whoever takes leadership sees to it first.
-/// So it may be held only while nobody leads: then a pool thread looks every poll interval, and leads, whatever the
-/// thread that holds it does. Thread-safe.
+/// Links whose last frames are queued but not yet written, so that several frames leave in one system call. Held frames
+/// are written before this thread waits or runs anything that may take long, and a new leader writes them first. Frames
+/// may be held only while the loop has no leader: a pool thread then checks every poll interval and takes leadership,
+/// whatever the holding thread does. Thread-safe.
 class HeldSends {
  public:
   class Sender {
@@ -27,10 +27,10 @@ class HeldSends {
 
   explicit HeldSends(const Leadership& lead) noexcept : leadership_(lead) {}
 
-  /// False: not now. The sender must not wait in `write_held` for what it holds here.
+  /// Returns false if frames must not be held now. The caller may hold locks that `write_held` takes.
   bool hold(std::shared_ptr<Sender> sender) {
     const std::lock_guard lock(mutex_);
-    // Before it is asked who leads: whoever takes leadership after that sees this, and waits for the mutex in `flush`.
+    // Set before the check for a leader: a thread that takes leadership later sees it, and waits for mutex_ in `flush`.
     any_.store(true);
     if (leadership_.taken()) {
       any_.store(!held_.empty());
@@ -40,7 +40,7 @@ class HeldSends {
     return true;
   }
   bool any() const noexcept { return any_.load(); }
-  /// Without a lock that a sender takes.
+  /// Writes all held frames. The caller must not hold a lock that `write_held` takes.
   void flush() {
     if (!any()) return;
     std::vector<std::shared_ptr<Sender>> held;
@@ -52,7 +52,7 @@ class HeldSends {
     for (const auto& sender : held) sender->write_held();
     held.clear();
     const std::lock_guard lock(mutex_);
-    if (held_.empty()) held_.swap(held);  // its memory, for the next time
+    if (held_.empty()) held_.swap(held);  // reuse its memory
   }
 
  private:

@@ -79,7 +79,7 @@ void InterruptGuard::release(bool raise_again) {
       if (replaced[i]) ::sigaction(kSignals[i], &previous[i], nullptr);
     signal = caught_signal;
   }
-  // A signal that came when there was nothing left to end is not swallowed either.
+  // A signal that arrived when no worker was left to end must not be lost either.
   if (signal != 0 && (raise_again || std::uncaught_exceptions() == 0)) ::raise(signal);
 }
 

@@ -2,8 +2,8 @@
 
 namespace tendril::rpc::detail {
 
-/// While one of these lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the process, so that its workers
-/// can be ended first. Signals that are ignored stay ignored. Guards may overlap, also in several threads.
+/// While a guard exists, SIGINT, SIGTERM and SIGHUP are recorded instead of ending the process, so that its workers can
+/// be ended first. Ignored signals stay ignored. Guards may overlap, also across threads.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -11,11 +11,11 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  /// Readable once a signal was caught.
+  /// A descriptor that becomes readable once a signal has been caught.
   int fd() const noexcept;
   /// The signal that was caught, or 0.
   int caught() const noexcept;
-  /// Ends the guard and, if it was the last one, raises the signal again under the handler that was there before.
+  /// Ends the guard and, if it was the last one, raises the signal again under the previous handler.
   void pass_on();
 
  private:

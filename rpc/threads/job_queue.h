@@ -11,8 +11,8 @@
 
 namespace tendril::rpc::detail {
 
-/// A source of jobs that takes turns with other sources: the requests of one peer, for example. It must outlive its
-/// queued jobs. The lock of its queue guards it.
+/// A source of jobs that takes turns with other sources, such as the requests of one peer. It must outlive its queued
+/// jobs, and is guarded by the lock of its queue.
 class JobSource {
  public:
   JobSource() = default;
@@ -21,20 +21,20 @@ class JobSource {
 
  private:
   friend class JobQueue;
-  /// Its jobs of one level, the oldest first.
+  /// The source's jobs of one level, oldest first.
   struct Lane {
     Job* first = nullptr;
     Job* last = nullptr;
-    JobSource* next = nullptr;  // of those that have jobs of this level
-    uint64_t turn = 0;          // the lower the sooner
+    JobSource* next = nullptr;  // the next source with jobs of this level
+    uint64_t turn = 0;          // lower turns run first
   };
   std::array<Lane, Job::kContinuation + 1> lanes_{};
 };
 
-/// Jobs that wait. Sources take turns, and so do the levels of a source; each turn runs the oldest job of one level of
-/// one source. So a job does not wait for all jobs that another source has queued. A job without a source takes a
-/// separate turn, in the order of arrival: a continuation waits for at most one job of each source. All links are in
-/// the jobs and the sources. Not thread-safe.
+/// A queue of waiting jobs. Sources take turns, and so do the levels of a source; each turn runs the oldest job of one
+/// level of one source, so a job does not wait for all jobs that another source has queued. A job without a source
+/// takes a separate turn, in order of arrival: a continuation waits for at most one job of each source. Intrusive: all
+/// links are in the jobs and the sources. Not thread-safe.
 class JobQueue {
  public:
   JobQueue() = default;
@@ -45,10 +45,10 @@ class JobQueue {
   JobQueue& operator=(const JobQueue&) = delete;
 
   bool empty() const noexcept { return levels_ == 0; }
-  /// Whether there is a job of this level or above.
+  /// Whether there is a job of level `lowest` or above.
   bool any(int lowest) const noexcept { return (levels_ >> lowest) != 0; }
   std::size_t size() const noexcept { return size_; }
-  /// In no particular order.
+  /// Visits all jobs, in no particular order.
   template <class F>
   void for_each(F f) const {
     for (std::size_t level = 0; level < rings_.size(); ++level) {
@@ -71,7 +71,7 @@ class JobQueue {
     if (first) line_up(source, level);
     ++size_;
   }
-  /// The next job of this level or above, of which there is one.
+  /// Removes the next job of level `lowest` or above. There must be one.
   std::unique_ptr<Job> pop(int lowest = 0) noexcept {
     std::size_t next = rings_.size();
     for (uint32_t left = levels_ >> lowest << lowest; left != 0; left &= left - 1) {
@@ -106,9 +106,9 @@ class JobQueue {
     levels_ |= uint32_t{1} << level;
   }
 
-  std::array<Ring, Job::kContinuation + 1> rings_{};  // the sources that have jobs of a level, in turn
-  JobSource others_;                                  // of jobs that have none
-  uint32_t levels_ = 0;                               // bits: the rings that are not empty
+  std::array<Ring, Job::kContinuation + 1> rings_{};  // for each level, the sources with jobs of it, by turn
+  JobSource others_;                                  // for jobs without a source
+  uint32_t levels_ = 0;                               // bit i is set if rings_[i] is not empty
   uint64_t last_turn_ = 0;
   std::size_t size_ = 0;
 };

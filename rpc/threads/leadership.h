@@ -10,9 +10,9 @@
 
 namespace tendril::rpc::detail {
 
-/// Who leads a loop, and who is to be next: docs/rpc.md, "Who runs what". Leading is just a flag: a thread that finds
-/// it free may take it, and then it alone runs the reactor. Guarded by the loop's mutex, but for `taken` (any thread)
-/// and the notes of the leader (its own).
+/// Tracks whether a thread leads a loop, and which waiter leads next (docs/rpc.md). Leadership is a flag: a thread that
+/// finds it clear may set it, and then that thread alone runs the reactor. Guarded by the loop's mutex, except `taken`,
+/// which any thread may call, and the notes, which only the leader uses.
 class Leadership {
  public:
   bool taken() const noexcept { return taken_.load(); }
@@ -24,15 +24,15 @@ class Leadership {
     taken_.store(false);
     ++epoch_;
   }
-  uint64_t epoch() const noexcept { return epoch_; }  ///< counts how often a leader stopped
+  uint64_t epoch() const noexcept { return epoch_; }  ///< how often a leader has stopped
 
-  // ---- those who wait for a future and do not lead
+  // ---- threads that wait for a future and do not lead
   void wait(Waiter& waiter) { waiting_.push_back(waiter); }
   void leave(Waiter& waiter) noexcept {
     if (waiter.is_linked()) waiting_.erase(waiting_.iterator_to(waiter));
   }
   bool anybody_waits() const noexcept { return !waiting_.empty(); }
-  /// The one that has waited longest is to lead. False: nobody waits.
+  /// Makes the thread that has waited longest the next leader, and wakes it. Returns false if no thread waits.
   bool hand_to_waiter() {
     if (waiting_.empty()) return false;
     waiting_.front().next_leader = true;
@@ -41,12 +41,12 @@ class Leadership {
   }
 
   // ---- the leader's notes, passed on with leadership
-  /// A message was read. Whether it makes work for the pool decides who keeps leadership.
+  /// Records that a message was read. Whether messages create jobs for the pool decides which thread keeps leadership.
   void note_message(Clock::time_point now) noexcept {
     ++messages_since_job_;
     last_read_ = now;
   }
-  /// It made work: the leader looks after that as soon as the callback has returned.
+  /// Records that a message created a job: the leader stops leading as soon as the callback has returned.
   void note_job() noexcept {
     job_posted_ = true;
     messages_since_job_ = 0;
@@ -56,11 +56,11 @@ class Leadership {
   void forget_waiter_completed() noexcept { waiter_completed_ = false; }
   bool job_posted() const noexcept { return job_posted_; }
   bool waiter_completed() const noexcept { return waiter_completed_; }
-  /// Messages make work for the pool at present: a waiter that leads would give leadership back at once.
+  /// Whether recent messages created jobs for the pool, so that a waiter would have to hand leadership back at once.
   bool work_comes_in() const { return messages_since_job_ < kRecentMessages || Clock::now() - last_job_ < kRecentTime; }
 
  private:
-  /// How long a waiter outside the pool is thought to come back for its next wait (docs/rpc.md, rule 1).
+  /// How recent the last job must be for `work_comes_in`, in messages or in time (docs/rpc.md, rule 1).
   static constexpr int kRecentMessages = 8;
   static constexpr std::chrono::milliseconds kRecentTime{1};
 

@@ -51,11 +51,12 @@ void release_in_pool(std::unique_ptr<Job> job, Executor* executor) noexcept {
 
 namespace {
 
-/// A leader polls for the time of so many wake-ups. One costs more than the time until the woken thread runs: also the
-/// waker's, and that of caches gone cold. Measured with 1, 2, 4 and 8 on whole programs (docs/benchmarks/rpc.md).
+/// A leader polls for as long as this many wake-ups take. A wake-up costs more than the delay until the woken thread
+/// runs: it also takes the waker's time and leaves caches cold. Chosen from 1, 2, 4 and 8 by measuring whole programs
+/// (docs/benchmarks/rpc.md).
 constexpr int kPolledCosts = 4;
 
-/// How long a leader polls at most.
+/// The longest time that a leader polls; 0 if it never does.
 std::chrono::nanoseconds polling_time(std::chrono::microseconds max_spin) {
   if (max_spin.count() == 0 || cores_to_use() == 0 || simulator != nullptr) return {};
   return std::min<std::chrono::nanoseconds>(max_spin, kPolledCosts * wakeup_cost());
@@ -72,7 +73,7 @@ sigset_t blocked_signals() noexcept {
 
 void Waiter::run(FutureCore&) noexcept {
   const bool this_thread_leads = ThreadState::current().leading == &loop_;
-  if (this_thread_leads && leading) {  // then it is the waiting thread itself
+  if (this_thread_leads && leading) {  // this is the waiting thread itself
     done.store(true, std::memory_order_relaxed);
     return;
   }
@@ -111,8 +112,8 @@ void Loop::tell_leading(Led led) {
   leads_since_ = Clock::now();
 }
 
-/// At the end nobody comes after: what the reactor still holds is for the one that leaves, closed sockets' handlers
-/// above all, which keep links and with them the loop.
+/// Once the loop is stopping, no other leader follows, so the last one runs the callbacks that the reactor still holds.
+/// Most are handlers of closed sockets, which keep links alive and, with them, the loop.
 void Loop::stop_leading(std::unique_lock<Mutex>& lock) {
   if (phase_ != Phase::running) poll_io(lock);
   if (led_) led_(leads_since_, Clock::now());
@@ -125,7 +126,7 @@ void Loop::hand_off_or_poll_locked() {
   if (!leadership_.hand_to_waiter()) ensure_poller_locked();
 }
 
-/// Jobs that compute need the cores, and so does the peer; those that sleep do not.
+/// Jobs that compute need the cores, and so does the peer; jobs that sleep do not.
 bool Loop::has_cores_to_poll(Clock::time_point now) {
   if (slots_.busy() <= spare_cores_) return true;
   int computing = 0;
@@ -142,7 +143,7 @@ bool Loop::has_cores_to_poll(Clock::time_point now) {
   return true;
 }
 
-/// True: something came while it polled.
+/// Polls the reactor for as long as it pays. Returns whether it found something to do.
 bool Loop::poll(Clock::time_point deadline) {
   const Clock::time_point start = Clock::now();
   const std::chrono::nanoseconds budget = polling_.budget(start);
@@ -150,7 +151,7 @@ bool Loop::poll(Clock::time_point deadline) {
   Clock::time_point now = start;
   bool came = false;
   while (!came && now - start < budget && now < deadline) {
-    sched_yield();  // another process may be the one that has to answer
+    sched_yield();  // the process that has to answer may need this core
     came = reactor_.poll_one();
     now = Clock::now();
   }
@@ -164,7 +165,8 @@ void Loop::run_some(Clock::time_point deadline) {
   reactor_.run_one(deadline);
 }
 
-/// This thread leads and `lock` is held, before and after.
+/// Leads until the pool has work, or a waiter should lead instead. This thread leads and holds `lock`, on entry and on
+/// return.
 void Loop::lead_in_pool(std::unique_lock<Mutex>& lock) {
   for (;;) {
     lock.unlock();
@@ -176,13 +178,13 @@ void Loop::lead_in_pool(std::unique_lock<Mutex>& lock) {
     }
     lock.lock();
     if (leadership_.job_posted() || phase_ != Phase::running || slots_.can_run()) return;
-    // A waiter that is gone leads its next wait itself.
+    // The waiter has left, and will lead during its next wait itself.
     if (leadership_.waiter_completed() && !leadership_.anybody_waits() && !leadership_.work_comes_in()) return;
     leadership_.forget_waiter_completed();
   }
 }
 
-/// As above. False: the deadline passed.
+/// Leads, under the same conditions, until `waiter` is done or the pool has work. Returns false if the deadline passed.
 bool Loop::lead_waiting(Waiter& waiter, Clock::time_point deadline, std::unique_lock<Mutex>& lock) {
   waiter.leading = true;
   bool in_time = true, leave = false;
@@ -229,13 +231,13 @@ bool Loop::wait(FutureCore& future, Clock::time_point deadline) {
                                      [&] { return waiter.done.load(std::memory_order_relaxed) || waiter.next_leader; });
     leadership_.leave(waiter);
   }
-  // The turn was this one's, which has no use for it, for its time is up or another thread has completed its future:
-  // pass it on.
+  // Leadership was handed to this waiter, which does not need it: its deadline has passed, or another thread has
+  // completed its future. Pass leadership on.
   if (waiter.next_leader && !leadership_.taken()) hand_off_or_poll_locked();
   lock.unlock();
   if (waiter.done.load(std::memory_order_acquire)) return true;
   if (future.detach(waiter)) return false;
-  // Its callback is about to run, on another thread, and this stack must last until it has.
+  // The callback is about to run on another thread, and uses this stack frame.
   lock.lock();
   waiter.wake.wait(lock, [&] { return waiter.done.load(std::memory_order_relaxed); });
   return true;

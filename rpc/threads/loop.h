@@ -23,34 +23,36 @@
 namespace tendril::rpc::detail {
 
 struct LoopOptions {
-  std::string name;  ///< of the threads, as debuggers show it
-  int slots = 16;    ///< handlers that run at once
+  std::string name;  ///< name of the pool's threads, as debuggers show it
+  int slots = 16;    ///< handlers that may run at once
   int max_threads = 256;
   std::chrono::microseconds max_spin{500};
 };
 
-/// A reactor, the one thread that leads it, and a pool of threads that run jobs under slots: the rules of docs/rpc.md,
-/// section "Who runs what". Thread-safe.
+/// A reactor, the one thread that leads it, and a pool of threads that run jobs under slots (docs/rpc.md). Thread-safe.
 ///
-/// Reactor: what is waited for, and by one thread at a time (reactor.h). Leadership: who that is, and who is next
-/// (leadership.h, loop.cpp). Slots: which job may start (slots.h). The pool's threads, here: who runs it (pool.cpp). A
-/// leader that stops sees to it that another follows: a waiter, or a pool thread that polls. One mutex guards all but
-/// the reactor.
+/// - The reactor waits for events; one thread at a time runs it (reactor.h).
+/// - Leadership selects that thread and its successor (leadership.h, loop.cpp). A leader that stops makes sure that
+///   another thread follows: a waiter, or a pool thread that polls.
+/// - Slots decide which job may start (slots.h).
+/// - The pool's threads run the jobs (pool.cpp).
 ///
-/// It ends in two steps (pool_ending.cpp), each taken under the mutex, and never goes back:
-/// - stopping: nobody leads any more, but jobs are run as before, also those that running ones post.
-/// - stopped: once nothing runs and nothing is queued, or when the time is up. The pool's threads end, but for those
-///   that are in something: these are left to themselves, and each keeps the loop. What is posted runs at once, where
-///   it is posted.
+/// One mutex guards everything except the reactor.
+///
+/// A loop ends in two irreversible steps (pool_ending.cpp), each taken under the mutex:
+/// - stopping: no thread stays leader, but jobs run as before, including those that running jobs post.
+/// - stopped: entered once nothing runs and nothing is queued, or when the deadline has passed. The pool's threads end,
+///   except those that are still running something: they are detached, and each keeps the loop alive. A job posted now
+///   runs at once, on the posting thread.
 class Loop final : public Executor {
  public:
   explicit Loop(LoopOptions options);
   ~Loop() override;
 
-  void start();  ///< the first pool thread, so that there is always one to lead where nobody does
+  void start();  ///< starts the first pool thread, so that one can always lead if no other thread does
 
   Reactor& reactor() noexcept { return reactor_; }
-  /// Runs `f` on the leader's thread, as an I/O callback, soon.
+  /// Runs `f` soon on the leader's thread, as an I/O callback.
   template <class F>
   void post_io(F f) {
     reactor_.post(std::move(f));
@@ -60,33 +62,33 @@ class Loop final : public Executor {
   void post_release(std::unique_ptr<Job> job) override;
   bool wait(FutureCore& future, Clock::time_point deadline) override;
 
-  /// From now on it is told how long each thread led, on that thread, with the mutex held: it must not block or throw.
+  /// Reports to `led` when each thread led. Called on that thread with the mutex held: it must not block or throw.
   using Led = std::function<void(Clock::time_point since, Clock::time_point until)>;
   void tell_leading(Led led);
 
-  /// Links tell, on the leader's thread, that they read a message. Whether it makes work for the pool (post) decides
-  /// who keeps leadership.
+  /// Called by links, on the leader's thread, when they have read a message. Whether messages create jobs (`post`)
+  /// decides which thread keeps leadership.
   void message_read(Clock::time_point now) noexcept { leadership_.note_message(now); }
-  /// Whether this thread may write a little later what it sends now (held_sends.h). `floods`: it is one of many
-  /// requests, made in a row.
+  /// Whether a frame that this thread sends now may be written a little later (held_sends.h). `floods`: it is one of
+  /// many requests made in a row.
   bool may_hold_back(bool floods) const noexcept {
     const ThreadState& thread = ThreadState::current();
     return (thread.pool == this ? thread.more_follows : floods) && !leadership_.taken();
   }
-  /// Then: `sender` will be told to. False: not any more.
+  /// Arranges for `sender` to be told to write. Returns false if its frames may no longer be held back.
   bool hold_back(std::shared_ptr<HeldSends::Sender> sender) { return held_sends_.hold(std::move(sender)); }
 
-  /// Stopping: waits until nothing runs and nothing is queued, and then it is stopped. False: not by the deadline. Not
-  /// from a pool thread.
+  /// Stops the loop once nothing runs and nothing is queued. Returns false if the deadline passed first. Must not be
+  /// called from a pool thread.
   bool end_by(Clock::time_point deadline);
-  /// What a thread is in.
+  /// The job or callback that a thread is running.
   struct Running {
     Slot kind;  ///< none: an I/O callback
     CallOrigin origin;
     Clock::duration age;
   };
-  /// After that: stopped in any case. Ends the pool's threads, and returns what those that cannot be ended are in: each
-  /// keeps this loop until the function has returned. Idempotent.
+  /// After `end_by`, stops the loop even if work is left. Ends the pool's threads, and returns the work of those that
+  /// cannot be ended: each keeps this loop alive until its function has returned. Idempotent.
   std::vector<Running> stop();
 
   struct Gauges {
@@ -94,11 +96,11 @@ class Loop final : public Executor {
     uint64_t jobs_begun;
   };
   Gauges gauges() const;
-  std::vector<Running> running() const;    ///< in jobs
-  std::vector<CallOrigin> queued() const;  ///< of the jobs that wait for a slot
-  std::vector<Running> unended() const;    ///< in what keeps `end_by` waiting: I/O callbacks too
+  std::vector<Running> running() const;    ///< jobs only
+  std::vector<CallOrigin> queued() const;  ///< origins of the jobs that wait for a slot
+  std::vector<Running> unended() const;    ///< all work that keeps `end_by` waiting: I/O callbacks, too
 
-  /// If calls wait because too many handlers do: a clause for an error that says so. Else empty.
+  /// If calls wait because too many handlers do, a clause for an error text that explains this; otherwise empty.
   std::string held_back() const;
 
   // For BlockedScope.
@@ -110,7 +112,7 @@ class Loop final : public Executor {
 
   enum class Phase { running, stopping, stopped };
 
-  // Pool (pool.cpp). "_locked": the mutex is held.
+  // The pool (pool.cpp). "_locked": the caller holds the mutex.
   void work(Worker& self);
   void run_next_job(Worker& self, std::unique_lock<Mutex>& lock);
   void idle(Worker& self, std::unique_lock<Mutex>& lock);
@@ -124,7 +126,7 @@ class Loop final : public Executor {
   void stop_polling_locked(Worker& self) noexcept;
   void spawn_locked(bool polls);
 
-  // Its end (pool_ending.cpp).
+  // The end of the pool (pool_ending.cpp).
   bool at_rest_locked() const noexcept;
   void stop_locked() noexcept;
   void leave_pool(Worker& self, std::unique_lock<Mutex>& lock);
@@ -144,24 +146,24 @@ class Loop final : public Executor {
   void hand_off_or_poll_locked();
 
   const LoopOptions options_;
-  const sigset_t blocked_;  // signals, in the pool's threads: as in the thread that has made this
-  const int spare_cores_;   // beside two: so many jobs may compute while the leader polls
+  const sigset_t blocked_;  // signals that the pool's threads block: those of the thread that created the loop
+  const int spare_cores_;   // cores beyond two: this many jobs may compute while the leader polls
   Reactor reactor_;
-  Polling polling_;  // the leader's
+  Polling polling_;  // used by the leader only
   mutable Mutex mutex_;
 
-  // Under the mutex.
+  // Guarded by the mutex.
   Slots slots_;
   Leadership leadership_;
-  Led led_;                        // null: nobody asks
-  Clock::time_point leads_since_;  // where somebody does
+  Led led_;                        // may be null
+  Clock::time_point leads_since_;  // maintained only while led_ is set
   Phase phase_ = Phase::running;
-  int arriving_ = 0;           // pool threads that have been woken and have not looked around yet
-  bool has_poller_ = false;    // a pool thread looks every poll interval
-  std::list<Worker> workers_;  // whose threads have not ended
-  std::list<Worker> ended_;    // and whose have: others may be about to notify them
+  int arriving_ = 0;           // pool threads that were woken and have not looked for work yet
+  bool has_poller_ = false;    // a pool thread wakes every poll interval
+  std::list<Worker> workers_;  // threads that have not ended
+  std::list<Worker> ended_;    // threads that have: others may be about to notify them
   std::vector<Worker*> idle_;
-  Condition rested_;  // a job has ended, or a leader stopped, while stopping
+  Condition rested_;  // while stopping: a job has ended, or a leader has stopped
 
   HeldSends held_sends_{leadership_};
 };

@@ -10,8 +10,8 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc::detail {
 
-/// std::mutex; in a simulation, waiting for it suspends only the fibre. Whatever runs in a simulation uses it: a fibre
-/// that waited for a std::mutex would block the thread, and with it the fibre that holds the mutex.
+/// A std::mutex; in a simulation, waiting for it suspends only the calling fibre. Code that runs in simulations must
+/// use it: a fibre that waited for a std::mutex would block the thread, and with it the fibre that holds the mutex.
 class Mutex {
  public:
   Mutex() = default;
@@ -38,7 +38,7 @@ class Mutex {
   std::mutex mutex_;
 };
 
-/// std::condition_variable, likewise.
+/// A std::condition_variable that works in simulations, too.
 class Condition {
  public:
   Condition() = default;
@@ -90,7 +90,7 @@ class Condition {
   std::condition_variable condition_;
 };
 
-/// std::shared_mutex, likewise. Readers do not wait for a writer that waits.
+/// A std::shared_mutex that works in simulations, too. New readers do not wait behind a waiting writer.
 class SharedMutex {
  public:
   void lock() {

@@ -52,7 +52,7 @@ class Epoll final : public Poller {
 
   void wake() noexcept override {
     const uint64_t one = 1;
-    (void)!::write(wakeup_.get(), &one, sizeof one);  // cannot fail before 2^64 writes
+    (void)!::write(wakeup_.get(), &one, sizeof one);  // would fail only after 2^64 writes
   }
 
  private:

@@ -1,4 +1,4 @@
-// The pool's half of Loop: its threads, and what they do next. How it ends is in pool_ending.cpp.
+// The pool's half of Loop: its threads, and how each chooses its next task. pool_ending.cpp ends them.
 #include <pthread.h>
 
 #include <algorithm>
@@ -12,11 +12,12 @@ namespace tendril::rpc::detail {
 
 namespace {
 constexpr std::chrono::milliseconds kPollInterval{1};
-/// A job that is likely to take no longer runs before the others that wait: to wake threads for them takes as long.
+/// A job that is likely to take less runs before a thread is woken for the others that wait: waking one takes as long.
 constexpr std::chrono::microseconds kShort{20};
-/// Nobody is woken to lead meanwhile if no others wait: for this long messages may lie unread.
+/// If no other job waits, no thread is woken to lead while a job that is likely to take less runs: messages may stay
+/// unread for this long.
 constexpr std::chrono::microseconds kSoonBack{40};
-/// What short handlers send is held back no longer, if there are many of them.
+/// The longest time for which frames sent by a series of short handlers are held back.
 constexpr std::chrono::microseconds kMostHeld{100};
 }  // namespace
 
@@ -28,7 +29,7 @@ void Loop::start() {
 void Loop::post(std::unique_ptr<Job> job) {
   {
     const std::lock_guard lock(mutex_);
-    const bool leads = ThreadState::current().leading == this;  // also at the end: it must not block
+    const bool leads = ThreadState::current().leading == this;  // even at the end: a leader must not block
     if (phase_ != Phase::stopped || leads) {
       slots_.push(std::move(job));
       if (leads) {
@@ -45,16 +46,16 @@ void Loop::post(std::unique_ptr<Job> job) {
 
 void Loop::post_release(std::unique_ptr<Job> job) {
   const std::lock_guard lock(mutex_);
-  // Once stopped it ends here, on the calling thread, unless that must not block.
+  // Once the loop is stopped, the job is destroyed here, on the calling thread, unless that thread must not block.
   if (phase_ == Phase::stopped && ThreadState::current().leading != this) return;
   slots_.push_release(std::move(job));
   ensure_poller_locked();
 }
 
-/// Sees to it that some pool thread looks at the queue and for a leader, once it has been notified; null: it is
-/// already.
+/// Makes sure that a pool thread checks the queue and whether the loop has a leader. Returns the condition that the
+/// caller must notify, or null.
 Condition* Loop::worker_to_wake_locked() {
-  if (arriving_ > 0) return nullptr;  // one is on its way, and wakes the next if there is more to do
+  if (arriving_ > 0) return nullptr;  // one is already waking up, and wakes the next if there is more to do
   if (!idle_.empty()) {
     Worker& worker = *idle_.back();
     idle_.pop_back();
@@ -70,9 +71,9 @@ Condition* Loop::worker_to_wake_locked() {
   return nullptr;
 }
 
-/// Likewise, that a pool thread finds that nobody leads, or a job that nobody takes, within a poll interval or two.
+/// Likewise, makes sure that a pool thread notices a missing leader or a waiting job within a poll interval or two.
 Condition* Loop::poller_to_wake_locked() {
-  if (phase_ != Phase::running) {  // nobody looks for a leader, so nobody polls
+  if (phase_ != Phase::running) {  // no leader is needed, so no thread polls
     return slots_.can_run() ? worker_to_wake_locked() : nullptr;
   }
   if (has_poller_) return nullptr;
@@ -102,30 +103,30 @@ void Loop::spawn_locked(bool polls) {
     if (polls) has_poller_ = true;
     if (!polls) ++arriving_;
     worker.thread = Thread(options_.name, [this, &worker] { work(worker); });
-    if (phase_ == Phase::stopped) {  // a job for which those that are left to themselves may wait
+    if (phase_ == Phase::stopped) {  // detached threads may wait for the job
       worker.keeps = Ref<Executor>(this);
       worker.thread.detach();
     }
-  } catch (const std::exception&) {  // the system provides no more threads, or no memory
+  } catch (const std::exception&) {  // no more threads, or no memory
     if (workers_.size() > before) {
       if (polls) has_poller_ = false;
       if (!polls) --arriving_;
       workers_.pop_back();
     }
-    if (workers_.empty() && phase_ != Phase::stopped) throw;  // else the present threads must suffice
+    if (workers_.empty() && phase_ != Phase::stopped) throw;  // otherwise the existing threads must suffice
   }
 }
 
 void Loop::work(Worker& self) {
   ThreadState::current().pool = this;
   set_current(this);
-  // Handlers may start processes, which inherit the mask. The thread that starts this one may have another mask.
+  // Processes that handlers start inherit the signal mask. The thread that started this one may have a different mask.
   pthread_sigmask(SIG_SETMASK, &blocked_, nullptr);
   std::unique_lock lock(mutex_);
   pthread_getcpuclockid(pthread_self(), &self.processor_time);
   if (self.woken) --arriving_;
   for (;;) {
-    if (phase_ == Phase::stopped && !self.keeps) break;  // somebody joins it, and must not wait for a job
+    if (phase_ == Phase::stopped && !self.keeps) break;  // it is being joined, which must not wait for a job
     if (slots_.can_run()) {
       stop_polling_locked(self);
       run_next_job(self, lock);
@@ -157,7 +158,7 @@ void Loop::run_next_job(Worker& self, std::unique_lock<Mutex>& lock) {
   std::unique_ptr<Job> job = slots_.take(slot);
   const std::chrono::nanoseconds likely_time = job->likely_time();
   const bool brief = likely_time < kShort;
-  // What goes on with something, a backward pass say, sends at once: somebody waits for it.
+  // Continuations, such as parts of a backward pass, send at once: another thread or worker waits for them.
   const bool more_follows = brief && job->level() < Job::kContinuation && slots_.handlers_wait();
   Condition* due = nullptr;
   if ((!leadership_.taken() && phase_ == Phase::running) || slots_.can_run()) {
@@ -169,7 +170,7 @@ void Loop::run_next_job(Worker& self, std::unique_lock<Mutex>& lock) {
   self.origin = job->origin();
   self.since = Clock::now();
   lock.unlock();
-  notify(due);  // not before: on one core it would run at once, only to wait for the mutex
+  notify(due);  // not earlier: on one core the woken thread would run at once, only to wait for the mutex
   ThreadState& thread = ThreadState::current();
   if (held_sends_.any() && (!brief || self.since - self.held_since > kMostHeld)) held_sends_.flush();
   if (!held_sends_.any()) self.held_since = self.since;
@@ -219,8 +220,8 @@ void Loop::idle(Worker& self, std::unique_lock<Mutex>& lock) {
     slots_.releases_are_due();
     const bool job_waits = slots_.can_run();
     if ((job_waits && begun == slots_.begun()) || (!leadership_.taken() && epoch == leadership_.epoch()))
-      break;                                                           // for a whole interval
-    if (leadership_.taken() && !job_waits) stop_polling_locked(self);  // whoever changes that wakes a poller again
+      break;                                                           // nothing changed for a whole interval
+    if (leadership_.taken() && !job_waits) stop_polling_locked(self);  // a change of either wakes a poller again
     epoch = leadership_.epoch();
     begun = slots_.begun();
   }

@@ -7,7 +7,7 @@
 
 namespace tendril::rpc::detail {
 
-/// While stopping: nothing goes on, and nothing that is queued can set anything off.
+/// Whether a stopping loop has finished: nothing runs, and nothing queued can start new work.
 bool Loop::at_rest_locked() const noexcept { return slots_.at_rest() && !leadership_.taken(); }
 
 bool Loop::end_by(Clock::time_point deadline) {
@@ -15,14 +15,14 @@ bool Loop::end_by(Clock::time_point deadline) {
   if (phase_ == Phase::running) {
     phase_ = Phase::stopping;
     slots_.stop_delaying();
-    if (leadership_.taken()) reactor_.interrupt();  // a waiter stops leading too
+    if (leadership_.taken()) reactor_.interrupt();  // a waiter stops leading, too
     if (slots_.can_run()) wake_worker_locked();
   }
   const auto at_rest = [this] { return at_rest_locked(); };
   while (phase_ != Phase::stopped) {
-    if (!leadership_.taken()) look_at_io(lock);  // sockets are closed also while handlers go on
+    if (!leadership_.taken()) look_at_io(lock);  // sockets are closed even while handlers still run
     if (at_rest_locked()) {
-      stop_locked();  // without letting go of the mutex: nothing can be posted in between
+      stop_locked();  // the mutex was held throughout: nothing can have been posted in between
     } else if (!rested_.wait_until(lock, deadline, at_rest)) {  // running handlers cannot be stopped
       return false;
     }
@@ -58,34 +58,34 @@ std::vector<Loop::Running> Loop::stop() {
   for (Worker& worker : ending) worker.thread.join();
   lock.lock();
   ended_.splice(ended_.end(), ending);
-  // Not on this thread: it is not known how long they take, and the time is up. Those for which no slot is free are
-  // begun by whoever gives one back.
+  // Queued jobs do not run on this thread: they may take long, and the deadline has passed. If no slot is free for a
+  // job, the thread that releases one starts it.
   if (slots_.can_run()) wake_worker_locked();
   return left;
 }
 
-/// The last of a pool thread. One that nobody joins moves to those that have ended, and the loop may go with it.
+/// Runs last on a pool thread. A detached thread adds itself to `ended_`, and may drop the last reference to the loop.
 void Loop::leave_pool(Worker& self, std::unique_lock<Mutex>& lock) {
-  if (self.keeps && !leadership_.taken()) look_at_io(lock);  // what its function has left there
+  if (self.keeps && !leadership_.taken()) look_at_io(lock);  // runs the callbacks that its job left behind
   const Ref<Executor> kept = std::move(self.keeps);
   if (kept) {
     const auto own =
         std::find_if(workers_.begin(), workers_.end(), [&](const Worker& worker) { return &worker == &self; });
     ended_.splice(ended_.end(), workers_, own);
   }
-  ThreadState::current().pool = nullptr;  // destructors of the thread's own objects are yet to come
+  ThreadState::current().pool = nullptr;  // destructors of the thread's objects run after this
   set_current(nullptr);
-  lock.unlock();  // before `kept` goes
+  lock.unlock();  // before `kept` is destroyed
 }
 
-/// Nobody leads, and the end has begun.
+/// Leads once, to run pending I/O callbacks. Called if no thread leads and the loop is stopping or stopped.
 void Loop::look_at_io(std::unique_lock<Mutex>& lock) {
   start_leading_locked();
   stop_leading(lock);
   if (slots_.can_run()) wake_worker_locked();
 }
 
-/// This thread leads.
+/// Runs the pending I/O callbacks. This thread leads.
 void Loop::poll_io(std::unique_lock<Mutex>& lock) {
   lock.unlock();
   held_sends_.flush();

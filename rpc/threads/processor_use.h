@@ -7,12 +7,12 @@
 
 namespace tendril::rpc::detail {
 
-/// Whether a thread in a job computes, or sleeps in a way that cannot be seen (a sleep, a lock or I/O of its own):
-/// by the processor time that it has used between two looks. Of one thread; not thread-safe.
+/// Estimates whether a thread in a job computes or is blocked where the library cannot see it (a sleep, a lock, foreign
+/// I/O), from the processor time that it used between two samples. One object per thread; not thread-safe.
 class ProcessorUse {
  public:
-  /// The thread has been in the same job since `begun`. `used()` is its processor time so far, which is asked for only
-  /// if it is time to look again: it takes a system call. True: it computes, or it is too early to tell.
+  /// Returns true if the thread computes, or if it is too early to tell. `begun` is the start of its current job.
+  /// `used()` returns its processor time so far; it takes a system call, and is called only when a sample is due.
   template <class Used>
   bool computes(Clock::time_point begun, Clock::time_point now, const Used& used) {
     if (begun != begun_) {
@@ -25,7 +25,7 @@ class ProcessorUse {
     const std::chrono::nanoseconds total = used();
     if (looked_ >= begun) {
       computes_ = (total - used_) * kLeastPart > now - looked_;
-      // One that sleeps is looked at less and less often: many of them would cost more than their polling gains.
+      // A sleeping thread is sampled less and less often: sampling many of them would cost more than polling gains.
       interval_ = computes_ ? kFirstInterval : std::min(2 * interval_, kLongestInterval);
     }
     used_ = total;
@@ -35,7 +35,8 @@ class ProcessorUse {
 
  private:
   static constexpr std::chrono::microseconds kFirstInterval{50}, kLongestInterval{1000};
-  /// Of a core. One that has less of it than this is not kept from computing by a few others: it does not want to.
+  /// A thread computes if it uses more than 1/kLeastPart of a core. If it uses less, it does not want to compute: a few
+  /// other threads would not keep it from running more than that.
   static constexpr int kLeastPart = 8;
 
   Clock::time_point begun_{}, looked_ = Clock::time_point::min();

@@ -13,8 +13,8 @@ namespace tendril::rpc::detail {
 
 namespace {
 
-/// Asio does not hand out the descriptor that its own reactor waits on, and nothing else says whether it has something
-/// to do. (An explicit instantiation may name what is private.)
+/// Asio does not expose the descriptor that its reactor waits on, and offers no other way to see whether it has
+/// something to do. (An explicit instantiation may name private members.)
 template <auto Member>
 struct EpollOfAsio {
   friend int epoll_of(boost::asio::detail::epoll_reactor& reactor) { return reactor.*Member; }
@@ -24,18 +24,18 @@ int epoll_of(boost::asio::detail::epoll_reactor& reactor);
 
 void say_error(const char* what) noexcept {
   std::array<char, 512> text;
-  std::snprintf(text.data(), text.size(), "rpc: an error in a worker's I/O: %s", what);
+  std::snprintf(text.data(), text.size(), "rpc: error in a worker's I/O: %s", what);
   log(LogLevel::error, "", text.data());
 }
 
-/// Logs an exception that `f` throws.
+/// Runs `f` and logs any exception that it throws.
 template <class F>
 void guarded(const F& f) noexcept try {
   f();
 } catch (const std::exception& e) {
   say_error(e.what());
 } catch (...) {
-  say_error("of an unknown type");
+  say_error("an exception of unknown type");
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ Reactor::Reactor()
   if (asio_) poller_->add(asio_->descriptor, EPOLLIN);  // level-triggered: reported until Asio has handled it
 }
 
-/// The dropped functions may own other timers, or may still use the reactor.
+/// The functions destroyed here may own other timers, or use the reactor in their destructors.
 Reactor::~Reactor() {
   while (!timers_.empty()) timers_.begin()->cancel();
   for (const auto& watched : std::exchange(watches_, {}))
@@ -92,7 +92,7 @@ void Reactor::unwatch(int descriptor) noexcept {
   if (!gone) return;
   watches_[static_cast<std::size_t>(descriptor)].reset();
   poller_->remove(descriptor);
-  // The number may be another descriptor's soon.
+  // The number may soon be reused for another descriptor.
   for (std::size_t i = next_event_; i < num_events_; ++i) {
     if (events_[i].data.fd == descriptor) events_[i].data.fd = -1;
   }
@@ -132,7 +132,8 @@ bool Reactor::poll_one() {
   return run_next();
 }
 
-/// Edge-triggered, it need not have been reported. Now and then the others are looked at first.
+/// Reads the last descriptor again without asking the poller. After kMostReadAgain times in a row, all events get a
+/// turn first.
 bool Reactor::read_again() {
   if (last_read_ < 0 || has_more() || ++read_again_ >= kMostReadAgain) {
     read_again_ = 0;
@@ -142,7 +143,7 @@ bool Reactor::read_again() {
   return tell(*again, EPOLLIN);
 }
 
-/// One of the things that have been noticed. False: there is none.
+/// Handles one pending event, posted function, timer or Asio handler. Returns false if nothing is pending.
 bool Reactor::run_next() {
   while (next_event_ < num_events_) {
     if (handle(events_[next_event_++])) return true;
@@ -157,7 +158,7 @@ bool Reactor::run_next() {
     return true;
   }
   if (next_timer_ <= now_ && run_timer()) return true;
-  if (io_due_ && io_handlers_ < kMostIoHandlers) {  // then links come first: strangers may keep Asio busy
+  if (io_due_ && io_handlers_ < kMostIoHandlers) {  // beyond it, links come first: strangers may keep Asio busy
     ++io_handlers_;
     guarded([&] { io_due_ = asio_->io.poll_one() > 0; });
     return io_due_;
@@ -165,7 +166,7 @@ bool Reactor::run_next() {
   return false;
 }
 
-/// Runs the first timer that is due. Returns false if there is none.
+/// Runs the first timer that is due. Returns false if no timer is.
 bool Reactor::run_timer() {
   std::function<void()> call;
   {
@@ -186,7 +187,7 @@ bool Reactor::handle(const epoll_event& event) {
     return false;
   }
   const std::shared_ptr<Watched> watched = this->watched(event.data.fd);
-  if (!watched) return false;  // the eventfd, or one that is not watched any more
+  if (!watched) return false;  // the eventfd, or a descriptor that is no longer watched
   last_read_ = event.data.fd;
   tell(*watched, event.events);
   return true;
@@ -209,7 +210,8 @@ void Reactor::look(Clock::time_point deadline) {
   next_event_ = 0;
   num_events_ = static_cast<std::size_t>(poller_->wait(events_, deadline));
   sleeping_.store(false, std::memory_order_relaxed);
-  // One event may be reading a mebibyte; a clock reading is cheap beside several.
+  // After a single event, which may read up to a mebibyte, the clock is read only every kLooksPerClock calls. Compared
+  // with several events, reading it is cheap.
   if (next_timer_ != Clock::time_point::max() && (num_events_ != 1 || ++looks_ >= kLooksPerClock)) {
     now_ = Clock::now();
     looks_ = 0;

@@ -16,17 +16,18 @@
 
 namespace tendril::rpc::detail {
 
-/// The event sources of a loop's leader: the streams of links, which a Poller watches, so that nothing delays a
-/// message; functions that other threads have posted; timers; and an Asio io_context, for accepting connections.
+/// The event sources of a loop's leader: the streams of links, which a Poller watches directly, so that nothing delays
+/// a message; functions posted by other threads; timers; and an Asio io_context, which accepts connections.
 ///
-/// One thread at a time runs it, the leader, and so what it calls: `run_one`, `poll_one`, `watch` and all below it.
-/// `post` and `interrupt` are for any thread.
+/// Only one thread at a time, the leader, may call `run_one`, `poll_one`, `watch` and the functions declared after
+/// `watch`; it also runs the callbacks. Any thread may call `post` and `interrupt`.
 class Reactor {
  public:
-  /// Told when its descriptor can be read or written (epoll's bits, edge-triggered: it is told of changes). True: there
-  /// was something. It is kept for as long as it is watched.
+  /// Receives the events of a descriptor. The reactor keeps it alive while it is watched.
   class Watched {
    public:
+    /// The descriptor has become readable or writable (epoll event bits, edge-triggered: only changes are reported).
+    /// Returns whether there was something to do.
     virtual bool ready(uint32_t events) = 0;
     /// `ready` has thrown this error; the connection cannot be used any more.
     virtual void failed(std::exception_ptr error) noexcept = 0;
@@ -52,27 +53,28 @@ class Reactor {
     };
     push(std::make_unique<Callable>(std::move(f)));
   }
-  /// `run_one` returns soon, whatever it waits for; or the next one does.
+  /// Makes the current `run_one` return soon, or the next one if none is in progress.
   void interrupt() noexcept;
 
-  /// Waits until something has happened, and sees to that one thing. The calling thread may be waiting for
-  /// an unrelated call, so errors of callbacks are not thrown: they are passed to Watched::failed or logged. False:
-  /// nothing was done, because of the deadline or because it was interrupted.
+  /// Waits for an event and handles that one event. The calling thread may be waiting for an unrelated call, so errors
+  /// of callbacks are not thrown: they are passed to Watched::failed or logged. Returns false if nothing was done,
+  /// because the deadline has passed or the reactor was interrupted.
   bool run_one(Clock::time_point deadline);
-  /// As run_one, without waiting. What was read last is looked at first: most of what comes, comes from there.
+  /// Like `run_one`, but does not wait. Tries the descriptor that was read last first: most data arrives there.
   bool poll_one();
-  /// Whether it was interrupted since this was last called.
+  /// Returns whether the reactor was interrupted since the last call of this function.
   bool take_interrupt() noexcept { return interrupted_.exchange(false, std::memory_order_relaxed); }
 
-  /// Says when `descriptor` can be read, or has ended; at once, if it can now. Throws std::system_error.
+  /// Reports to `watched` when `descriptor` becomes readable or ends; at once, if it already is or has. Throws
+  /// std::system_error.
   void watch(int descriptor, std::shared_ptr<Watched> watched);
-  /// Also, until it has happened, when it can be written.
+  /// Also reports when it becomes writable, until `stop_watching_writing`.
   void watch_writing(int descriptor) noexcept { poller_->change(descriptor, kWatched | EPOLLOUT); }
   void stop_watching_writing(int descriptor) noexcept { poller_->change(descriptor, kWatched); }
   void unwatch(int descriptor) noexcept;
 
-  /// For acceptors, on the leader's thread alone. `io_used` must follow every use: what completes at once is not
-  /// noticed otherwise.
+  /// For acceptors, on the leader's thread only. Call `io_used` after every use: otherwise operations that complete at
+  /// once are not noticed.
   boost::asio::io_context& io() noexcept { return asio_->io; }
   void io_used() noexcept { io_due_ = asio_ != nullptr; }
 
@@ -109,7 +111,7 @@ class Reactor {
   struct Asio {
     Asio();
     boost::asio::io_context io{1};  // 1: never run by two threads at once
-    // Without work an io_context stops by itself.
+    // Without a work guard, an io_context stops when it runs out of work.
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{io.get_executor()};
     int descriptor = -1;  // readable when it has something to do
   };
@@ -118,18 +120,18 @@ class Reactor {
   Mutex mutex_;  // guards posted_ only
   std::vector<std::unique_ptr<Posted>> posted_;
   std::atomic<bool> has_posted_{false}, interrupted_{false};
-  std::atomic<bool> sleeping_{false};  // whoever posts or interrupts wakes the leader, and resets it
+  std::atomic<bool> sleeping_{false};  // reset by the thread that posts or interrupts, which then wakes the leader
 
-  // The leader's.
+  // Used by the leader only.
   std::vector<std::shared_ptr<Watched>> watches_;  // by descriptor
-  std::array<epoll_event, kMaxEvents> events_;     // those from next_event_ on are still to be handled
+  std::array<epoll_event, kMaxEvents> events_;     // to be handled from next_event_ on
   std::size_t next_event_ = 0, num_events_ = 0;
-  std::vector<std::unique_ptr<Posted>> taken_;  // likewise
+  std::vector<std::unique_ptr<Posted>> taken_;  // to be run from next_taken_ on
   std::size_t next_taken_ = 0;
   bool io_due_ = false;                                      // Asio may have something to do
-  int io_handlers_ = 0;                                      // run since the last `look`
+  int io_handlers_ = 0;                                      // Asio handlers run since the last `look`
   int last_read_ = -1;                                       // the descriptor that was read last
-  int read_again_ = 0;                                       // in a row
+  int read_again_ = 0;                                       // calls of `read_again` in a row
   Clock::time_point next_timer_ = Clock::time_point::max();  // no timer is due earlier
   Clock::time_point now_{};                                  // the last clock reading for timers
   int looks_ = 0;                                            // calls of `look` since that reading

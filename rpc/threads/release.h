@@ -10,15 +10,15 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc::detail {
 
-/// Whether this thread runs an I/O callback: nothing here may block, users' destructors included.
+/// Whether this thread is running an I/O callback, where nothing may block, users' destructors included.
 bool in_io_callback() noexcept;
 
-/// Has a pool thread run `job`: of the loop that this thread leads, else of `executor`. Where there is neither it runs
-/// here.
+/// Posts `job` to the pool of the loop that this thread leads, or else to that of `executor`. If there is neither, the
+/// job is destroyed here, without running.
 void release_in_pool(std::unique_ptr<Job> job, Executor* executor) noexcept;
 
-/// Releases an object of the user's, or of what may hold one: its destructor may take long, block or make calls.
-/// Here, unless this thread drives I/O: then on a pool thread, soon.
+/// Destroys a user's object, or one that may hold a user's object: its destructor may take long, block or make calls.
+/// Destroys it here, unless this thread drives I/O: then soon, on a pool thread.
 template <class T>
 void release(T object, Executor* executor) noexcept {
   if (!in_io_callback()) return;

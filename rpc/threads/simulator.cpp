@@ -1,4 +1,4 @@
-// Threads, locks, the clock and random numbers: forwards to the simulation, if one is running.
+// Forwards threads, locks, the clock and random numbers to the simulation, if one is running.
 #include "tendril/rpc/threads/simulator.h"
 
 #include <pthread.h>

@@ -8,7 +8,7 @@
 
 #include "tendril/rpc/clock.h"
 #include "tendril/rpc/observe/log.h"
-#include "tendril/rpc/threads/mutex.h"  // not only declared here: that would hide its functions
+#include "tendril/rpc/threads/mutex.h"  // a forward declaration would give its functions hidden visibility
 
 namespace tendril::rpc {
 

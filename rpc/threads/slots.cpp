@@ -4,16 +4,16 @@
 
 namespace tendril::rpc::detail {
 
-/// How many threads may be in jobs, waiting ones included, where one of this level is to start. One is always left for
-/// the sockets, and above that some for calls that handlers elsewhere, or here, wait for: else handlers that wait for
-/// calls back could take all threads, and wait for ever.
+/// A job of this level may start only while fewer threads than this are in jobs, waiting ones included. One thread is
+/// always kept for the sockets, and some for calls that handlers here or elsewhere wait for: otherwise handlers that
+/// wait for calls back could take all threads, and wait for ever.
 int Slots::thread_limit(int level) const noexcept {
   const int kept = std::clamp(max_threads_ / 8, 1, 2 * Job::kContinuation);
   const int open = level == 0 ? 0 : std::min(kept, kept / 2 + level);
   return max_threads_ - 1 - kept + open;
 }
 
-/// The lowest level of which a job may start.
+/// The lowest level at which a job may start.
 int Slots::lowest_level_if_full() const noexcept {
   const int threads = active_ + blocked_ + releasing_;
   int level = 0;

@@ -43,7 +43,8 @@ class Thread {
   void* fibre_ = nullptr;
 };
 
-/// Random numbers from the system, or from the seed of a simulation. Throw RpcError if the system provides none.
+/// Return random bits from the system, or from the seed of a simulation. Throw RpcError if the system has no source of
+/// them.
 void random_bytes(std::span<std::byte> to);
 uint64_t random_bits();
 

@@ -4,18 +4,18 @@ namespace tendril::rpc::detail {
 
 class Loop;
 
-/// What a pool thread runs, and counts among.
+/// The kind of job that a pool thread runs.
 enum class Slot { none, handler, release };
 
-/// What this thread is doing for which loop. Every thread of the process has one.
+/// The current thread's role in a loop. Every thread of the process has one.
 struct ThreadState {
-  Loop* pool = nullptr;     ///< whose pool it belongs to
+  Loop* pool = nullptr;     ///< the loop whose pool it belongs to
   Loop* leading = nullptr;  ///< the loop that it leads
-  Slot slot = Slot::none;   ///< given back while it waits
-  int io_callbacks = 0;     ///< depth of I/O callbacks: it must not block
-  /// It runs a handler that is likely to be short, and another is there for it: what it sends may wait (held_sends.h).
+  Slot slot = Slot::none;   ///< none while it waits
+  int io_callbacks = 0;     ///< nesting depth of I/O callbacks, in which it must not block
+  /// It runs a handler that is likely to be short, and another one is queued: its frames may be held (held_sends.h).
   bool more_follows = false;
-  int must_allocate = 0;  ///< depth of AllocationsMustSucceed (allocations_must_succeed.h)
+  int must_allocate = 0;  ///< nesting depth of AllocationsMustSucceed (allocations_must_succeed.h)
 
   static ThreadState& current() noexcept {
     thread_local ThreadState state;
@@ -23,7 +23,7 @@ struct ThreadState {
   }
 };
 
-/// While it lives, a wait() on this thread is an error: it could stop the I/O that it waits for.
+/// While one exists, a wait() on this thread is an error: it could stop the I/O that it waits for.
 class IoCallbackScope {
  public:
   IoCallbackScope() noexcept { ++ThreadState::current().io_callbacks; }

@@ -26,7 +26,7 @@ class Timer : public boost::intrusive::set_base_hook<> {
   void cancel() noexcept;
   // On the leader's thread.
   bool is_set() const noexcept { return is_linked(); }
-  /// `max()` if it is not set.
+  /// Returns `max()` if the timer is not set.
   Clock::time_point due() const noexcept { return is_set() ? due_ : Clock::time_point::max(); }
 
   /// The order of the reactor's queue.

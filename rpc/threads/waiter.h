@@ -16,7 +16,7 @@ class Loop;
 
 using WaiterHook = boost::intrusive::list_base_hook<>;
 
-/// A thread that waits for a future, on its stack. What it holds is guarded by the loop's mutex.
+/// A thread that waits for a future. Lives on that thread's stack; guarded by the loop's mutex.
 class Waiter final : public FutureCallback, public WaiterHook {
  public:
   explicit Waiter(Loop& loop) noexcept : loop_(loop) {}
@@ -36,17 +36,17 @@ class Waiter final : public FutureCallback, public WaiterHook {
 struct Worker {
   Thread thread;
   Condition wake;
-  bool woken = false;       ///< there may be something to do
-  bool polls = false;       ///< it looks every poll interval whether nobody leads
+  bool woken = false;       ///< it was woken, because there may be something to do
+  bool polls = false;       ///< it checks every poll interval whether the loop has a leader
   bool stays_back = false;  ///< it has just handed leadership to a waiter
   bool leads = false;
-  Slot runs = Slot::none;        ///< a job of this kind; that which waits included
-  CallOrigin origin;             ///< of that job
-  Clock::time_point since;       ///< when it was begun
-  Clock::time_point held_since;  ///< when what is held back by its jobs may have begun to be
-  clockid_t processor_time{};    ///< the clock that says how much of it the thread has used
+  Slot runs = Slot::none;        ///< the kind of its current job, even while that job waits
+  CallOrigin origin;             ///< origin of that job
+  Clock::time_point since;       ///< start of that job
+  Clock::time_point held_since;  ///< earliest time at which its jobs may have begun to hold frames back
+  clockid_t processor_time{};    ///< clock of the processor time that the thread has used
   ProcessorUse use;              ///< whether its job computes
-  Ref<Executor> keeps;           ///< the loop, which has been stopped; the thread is left to itself, nobody joins it
+  Ref<Executor> keeps;           ///< the stopped loop, if the thread is detached instead of joined
 };
 
 }  // namespace tendril::rpc::detail

@@ -32,7 +32,7 @@ cpu_set_t allowed_cores() noexcept {
   return cores;
 }
 
-/// Of the two versions' files the one that is there; a group's own limit, not its parents'.
+/// Reads the CPU quota of cgroup version 1 or 2. Considers the limit of the process's group, not those of its parents.
 double quota_in_cores() noexcept try {
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
@@ -63,10 +63,10 @@ void run_on(int core) noexcept {
   pthread_setaffinity_np(pthread_self(), sizeof one, &one);
 }
 
-/// Wakes a thread that sleeps.
+/// Wakes a sleeping thread.
 class Bell {
  public:
-  /// False: the ring before has not been heard yet.
+  /// Returns false if the sleeper has not yet seen the previous ring.
   bool ring() {
     const std::lock_guard lock(mutex_);
     if (rung_) return false;
@@ -75,7 +75,7 @@ class Bell {
     changed_.notify_one();
     return true;
   }
-  /// How long after the ring this thread runs.
+  /// Sleeps until the next ring. Returns the time from the ring until this thread runs.
   nanoseconds await() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return rung_; });
@@ -90,7 +90,7 @@ class Bell {
   WakeClock::time_point rung_at_;
 };
 
-/// The median of some wake-ups, each after a pause in which the sleeper's core has come to rest.
+/// The median of several wake-ups, each after a pause in which the sleeper's core becomes idle.
 nanoseconds measure() noexcept try {
   const cpu_set_t allowed = allowed_cores();
   const int here = sched_getcpu();
@@ -106,7 +106,7 @@ nanoseconds measure() noexcept try {
     run_on(other);
     for (nanoseconds& one : took) one = bell.await();
   });
-  // By this thread, so that no other need be had; where it runs matters little.
+  // This thread rings, so that no second one is needed; the core on which it runs matters little.
   for (int rings = 0; rings < kRounds;) {
     std::this_thread::sleep_for(kRest);
     rings += bell.ring() ? 1 : 0;
@@ -115,7 +115,7 @@ nanoseconds measure() noexcept try {
   const auto middle = took.begin() + kRounds / 2;
   std::nth_element(took.begin(), middle, took.end());
   return std::clamp(*middle, kLeastCost, kMostCost);
-} catch (const std::exception&) {  // no thread to be had
+} catch (const std::exception&) {  // no thread available
   return kUsualCost;
 }
 

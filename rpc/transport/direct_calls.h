@@ -5,14 +5,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// Sanitizers look at the C library's.
+// Sanitizers intercept the C library's functions.
 #if defined(__linux__) && defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #include <sys/syscall.h>
 #define TENDRIL_DIRECT_CALLS 1
 #endif
 
-/// The three system calls of a small message, as the functions of the same names but for this: they are no cancellation
-/// points. The C library's are, with two atomic exchanges around each, and nothing here is ever cancelled so.
+/// The three system calls that a small message takes. They behave like the C library's functions of the same names, but
+/// are not cancellation points, which cost two atomic exchanges per call. Threads here are never cancelled.
 namespace tendril::rpc::detail::direct {
 
 #ifdef TENDRIL_DIRECT_CALLS

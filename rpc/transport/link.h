@@ -20,31 +20,31 @@ class Link {
   /// reported `closed`.
   virtual void start(std::shared_ptr<LinkEvents> events) = 0;
 
-  /// Takes the message; per calling thread, messages of one kind leave in order, but that others may overtake large
-  /// requests and replies (outgoing.h). Never blocks, and never throws for a
-  /// broken connection: `closed` reports it. Returns false if the link was already closed, so that the message
-  /// certainly never left. Throws MessageError for what the peer's limits do not allow. A request waits in the link
-  /// while there is no room for it: while the peer has not started enough of the earlier ones, or too much is queued to
-  /// be written.
+  /// Queues the message. Messages of one kind from one thread leave in order, except that others may overtake large
+  /// requests and replies (outgoing.h). Never blocks, and never throws for a broken connection: `closed` reports it.
+  /// Returns false if the link was already closed, in which case the message certainly never left. Throws MessageError
+  /// if the message exceeds the peer's limits. A request waits in the link until there is room for it: until the peer
+  /// has started enough earlier requests, and not too much is queued for writing.
   virtual bool send(Message&& message) = 0;
-  /// Whether that request, which `send` took, waits for room.
+  /// Whether that request, which `send` accepted, waits for room.
   virtual bool waits_for_room(uint64_t /*call_id*/) const noexcept { return false; }
   /// Blocks while that request waits for room, at most until `deadline`; a handler's slot is free meanwhile.
-  /// Returns at once where this thread must not block.
+  /// Returns at once if this thread must not block.
   virtual void wait_for_room(uint64_t /*call_id*/, Clock::time_point /*deadline*/) {}
-  /// Takes a request back that waits for room. False: it has left, or was never taken.
+  /// Removes a request that waits for room. Returns false if it has left, or was never accepted.
   virtual bool withdraw(uint64_t /*call_id*/) noexcept { return false; }
-  /// The call of a request has ended without a reply, and the caller may change its tensors when this returns: copies
-  /// the elements that have not been written yet. Waits for a system call that reads them. Not on a thread that sends
-  /// over this link.
+  /// Called when the call of a request has ended without a reply. Copies the elements that have not been written yet,
+  /// so the caller may change its tensors once this returns. Waits for a system call that reads them. Must not be
+  /// called on a thread that is sending over this link.
   virtual void call_ended(const std::shared_ptr<SentTensors>& /*tensors*/) noexcept {}
 
-  /// A received request is started, or dropped: the peer may send as many bytes (request_cost) again. Any thread.
+  /// Records that a received request was started or dropped: the peer may send as many bytes (request_cost) again. Any
+  /// thread.
   virtual void request_started(uint64_t /*cost*/) noexcept {}
-  /// More is queued than its limit: of this peer, no further request should be started, for its reply would have to be
-  /// kept. Any thread. `uncongested` reports the end.
+  /// Whether more is queued than the limit allows. No further request of this peer should then be started, because its
+  /// reply would have to be kept. `uncongested` reports the end. Any thread.
   virtual bool congested() const noexcept { return false; }
-  /// What the peer takes in one message.
+  /// The peer's limits for one message.
   virtual const Limits& peer_limits() const noexcept {
     static const Limits usual;
     return usual;
@@ -54,34 +54,34 @@ class Link {
   virtual bool replace_connection(Clock::time_point /*ends*/, std::exception_ptr /*reason*/) { return false; }
   virtual void close() noexcept = 0;
   virtual const char* transport() const noexcept = 0;      ///< "unix", "tcp", "tls"
-  virtual uint32_t session() const noexcept { return 1; }  ///< its number, as of the last connection made
+  virtual uint32_t session() const noexcept { return 1; }  ///< the session's number, as of the last connection made
 
-  /// The process at the other end, by what the kernel says; 0: it does not say, or it is of another host.
+  /// The id of the process at the other end, according to the kernel; 0 if unknown or on another host.
   virtual int peer_process() const noexcept { return 0; }
 
   struct Gauges {
     uint64_t bytes_sent = 0, bytes_received = 0;
-    uint64_t queued_bytes = 0;                                   ///< taken by `send`, not yet written
+    uint64_t queued_bytes = 0;                                   ///< accepted by `send`, not yet written
     Clock::time_point last_received = Clock::time_point::max();  ///< max: a link that cannot fall silent
     bool connected = true;                                       ///< false: it waits for a connection
-    bool begun = true;                                           ///< false: it has never had one
+    bool begun = true;                                           ///< false: it has never had a connection
   };
   virtual Gauges gauges() const noexcept { return {}; }
 };
 
-/// Whom a link reports to: one call at a time per link, on the leader's thread (docs/rpc.md), as an I/O callback.
-/// `closed` comes exactly once, last, also if `start` finds the link closed already.
+/// Receives a link's events: one call at a time per link, on the leader's thread (docs/rpc.md), as an I/O callback.
+/// `closed` is called exactly once, as the last event, even if `start` finds the link already closed.
 class LinkEvents {
  public:
   virtual ~LinkEvents() = default;
-  /// `when`: about when it was read.
+  /// `when` is approximately when the message was read.
   virtual void received(Link& link, Message&& message, Clock::time_point when) = 0;
   virtual void closed(Link& link, std::exception_ptr reason) = 0;
   virtual void uncongested(Link& /*link*/) {}
-  /// The connection was lost, or there never was one and something is to be sent: the link waits for another, and keeps
-  /// what is sent meanwhile. If none comes in time `closed` follows.
+  /// The connection was lost, or there never was one and a message is to be sent. The link waits for a connection, and
+  /// keeps messages sent meanwhile. If none is made in time, `closed` follows.
   virtual void disconnected(Link& /*link*/) {}
-  /// That request was on its way when the connection was lost, and cannot be sent again: it certainly did not arrive.
+  /// That request was in flight when the connection was lost, and cannot be sent again. It certainly did not arrive.
   virtual void not_sent_again(Link& /*link*/, uint64_t /*call_id*/, std::exception_ptr /*why*/) {}
 };
 

@@ -20,8 +20,8 @@ class Acceptor {
 
   virtual std::string unix_path() const { return {}; }
   virtual boost::asio::ip::tcp::endpoint tcp_endpoint() const { return {}; }
-  /// Calls `ready` once, with 0 when a connection is waiting, or with an errno. Never calls it before `wait` returns,
-  /// or after `close`.
+  /// Calls `ready` once: with 0 when a connection is waiting, or with an errno. Never calls it before `wait` returns or
+  /// after `close`.
   virtual void wait(std::function<void(int error)> ready) = 0;
   /// Accepts a waiting connection. `stream` is null if the connection is gone (error 0) or on an error (an errno).
   struct Accepted {

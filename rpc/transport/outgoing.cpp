@@ -24,12 +24,12 @@ void Outgoing::begin_part(uint32_t acknowledged) noexcept {
   part_header_ = part_header(part_bytes_, acknowledged);
 }
 
-/// What comes before the part's bytes: its header, and before the first one the frame's.
+/// Returns the size of the headers before the part's bytes: the part's, and before the first part also the frame's.
 std::size_t Outgoing::headers_of_part() const noexcept {
   return part_begin_ == kFrameHeaderBytes ? 2 * kFrameHeaderBytes : kFrameHeaderBytes;
 }
 
-/// The part, from `skip` on. False: `out` has no room for all of it.
+/// Gathers the part from offset `skip` on. Returns false if `out` has no room for all of it.
 bool Outgoing::gather_part(std::size_t skip, std::span<ConstBuffer> out, std::size_t& count) const noexcept {
   const Frame& frame = large_.front();
   const std::size_t headers = headers_of_part();

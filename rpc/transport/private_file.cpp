@@ -9,7 +9,7 @@
 namespace tendril::rpc::detail {
 
 UniqueFd open_to_read(const std::string& path, const std::string& name) {
-  // Not blocking: the path may name a pipe.
+  // Non-blocking: the path may name a pipe.
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   TENDRIL_CHECK_AS(UsageError, file, name, " cannot be opened: ", last_error());
   return file;

@@ -6,11 +6,11 @@
 
 namespace tendril::rpc::detail {
 
-/// Opens a file for reading. `name` begins the UsageError.
+/// Opens a file for reading. Throws UsageError, whose text begins with `name`.
 UniqueFd open_to_read(const std::string& path, const std::string& name);
 
-/// Throws UsageError, which `name` begins, unless the open file is a regular one that belongs to this user or to root
-/// and that nobody else may read or write.
+/// Throws UsageError, whose text begins with `name`, unless the open file is a regular file that belongs to this user
+/// or to root, and other users have no permissions for it.
 void check_private(int file, const std::string& name);
 
 }  // namespace tendril::rpc::detail

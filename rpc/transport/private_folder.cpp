@@ -42,12 +42,12 @@ std::string PrivateFolder::default_base() {
 }
 
 PrivateFolder::PrivateFolder(const std::string& base) : path_(base + "/" + kPrefix + "XXXXXX") {
-  if (!::mkdtemp(path_.data())) throw UsageError("cannot make a folder for sockets, " + path_ + ": " + last_error());
+  if (!::mkdtemp(path_.data())) throw UsageError("cannot create the socket folder " + path_ + ": " + last_error());
   lock_ = open_folder(AT_FDCWD, path_.c_str());
   if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     const std::string why = last_error();
     ::rmdir(path_.c_str());
-    throw UsageError("cannot lock the folder for sockets, " + path_ + ": " + why);
+    throw UsageError("cannot lock the socket folder " + path_ + ": " + why);
   }
 }
 
@@ -68,12 +68,12 @@ void sweep_dead_folders(const std::string& base) noexcept {
     struct stat info {};
     if (!folder || ::fstat(folder.get(), &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 0777) != 0700)
       continue;
-    // Where there is a socket, the folder was locked before.
+    // If the folder contains a socket, it was locked before.
     const bool used = ::faccessat(folder.get(), "socket", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     if ((!used && std::time(nullptr) - info.st_mtime < kYoung) || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0)
       continue;
     ::unlinkat(folder.get(), "socket", 0);
-    ::unlinkat(base_fd.get(), entry->d_name, AT_REMOVEDIR);  // fails where there is something that is not ours
+    ::unlinkat(base_fd.get(), entry->d_name, AT_REMOVEDIR);  // fails if the folder contains anything else
   }
 }
 

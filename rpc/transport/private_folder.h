@@ -6,13 +6,13 @@
 
 namespace tendril::rpc::detail {
 
-/// A folder for one socket that only this user can enter, locked (flock) for as long as its owner lives; gone at the
-/// end.
+/// A folder for one socket that only this user can enter. It is locked (flock) as long as its owner lives, and removed
+/// by the destructor.
 class PrivateFolder {
  public:
-  /// In `base`, a folder. Throws UsageError.
+  /// Creates it in the folder `base`. Throws UsageError.
   explicit PrivateFolder(const std::string& base = default_base());
-  ~PrivateFolder();  ///< removes the socket, too
+  ~PrivateFolder();  ///< also removes the socket
   PrivateFolder(const PrivateFolder&) = delete;
   PrivateFolder& operator=(const PrivateFolder&) = delete;
 
@@ -26,8 +26,8 @@ class PrivateFolder {
   UniqueFd lock_;
 };
 
-/// Removes the folders of this user whose owners were killed before they could. A folder is left alone while its owner
-/// lives, and without a socket in its first ten minutes: its owner may be about to lock it.
+/// Removes this user's folders whose owners were killed before they could remove them. Keeps a folder while its owner
+/// lives, and one without a socket for its first ten minutes: its owner may be about to lock it.
 void sweep_dead_folders(const std::string& base) noexcept;
 
 }  // namespace tendril::rpc::detail

@@ -7,16 +7,16 @@
 #include "tendril/rpc/call/recycled.h"
 #include "tendril/rpc/wire/wire.h"
 
-/// How a session goes on after its connection was lost, neither losing a frame nor delivering one twice. Each direction
-/// counts its frames, 1, 2, 3, ... since the session began; the number is not on the wire, for a stream keeps order, so
-/// both sides count alike. The sender keeps what it has written until the receiver says that it has come: in each
-/// frame's header is the count of those received in the other direction. On a new connection each side first says how
-/// many it has received (hello.h), and the other goes on from there. Nothing here does I/O.
+/// Lets a session continue after a lost connection without losing a frame or delivering one twice. Each direction
+/// counts its frames, 1, 2, 3, ... since the session began. The number is not sent: a stream keeps order, so both sides
+/// count alike. The sender keeps written frames until the receiver acknowledges them: each frame's header contains the
+/// number of frames received in the other direction. On a new connection, each side first states how many it has
+/// received (hello.h), and the other continues from there. Nothing here does I/O.
 namespace tendril::rpc {
 
 using FrameList = std::list<Frame, detail::RecyclingAllocator<Frame>>;
 
-/// What frames take up: those that leave in parts (Frame::goes_in_parts) apart from others.
+/// The sizes of frames, separately for those that leave in parts (Frame::goes_in_parts) and others.
 struct FrameBytes {
   uint64_t small = 0, large = 0;
   std::size_t large_frames = 0;
@@ -40,33 +40,34 @@ struct FrameBytes {
   }
 };
 
-/// The frames that were written whole and are not known to have come. Not thread-safe.
+/// The frames that were completely written and have not been acknowledged. Not thread-safe.
 class SentFrames {
  public:
-  /// The writer has taken so many more frames: the receiver may have them before it is known here that they are
-  /// written.
+  /// Records that the writer has taken `frames` more frames: the receiver may acknowledge them before `written` is
+  /// called.
   void taken(std::size_t frames) noexcept { in_hand_ += frames; }
-  /// These have been written whole, in this order. Returns those that have come already.
+  /// Records that these were completely written, in this order. Returns those that are already acknowledged.
   FrameList written(FrameList& frames) {
     in_hand_ -= frames.size();
     for (const Frame& frame : frames) bytes_.add(frame);
     kept_.splice(kept_.end(), frames);
     return forget();
   }
-  /// The writer stops; what it has not written whole it gives back.
+  /// Records that the writer has stopped, and has released the frames that it had not completely written.
   void stopped() noexcept { in_hand_ = 0; }
-  /// The receiver has so many of all (modulo 2^32). Returns those that need not be kept any more. Throws MessageError
-  /// for more than can be.
+  /// Records that the receiver has `count` frames of the session (modulo 2^32). Returns those that need not be kept any
+  /// more. Throws MessageError if the count exceeds the frames sent.
   FrameList acknowledged(uint32_t count) {
     const uint32_t more = count - static_cast<uint32_t>(received_);
     const uint64_t on_their_way = forgotten_ + kept_.size() + in_hand_ - received_;
-    TENDRIL_CHECK_AS(MessageError, more <= on_their_way, "bad acknowledgement: of ", more, " more frames, but only ",
-                     on_their_way, " are on their way");
+    TENDRIL_CHECK_AS(MessageError, more <= on_their_way, "bad acknowledgement: ", more, " more frames, but only ",
+                     on_their_way, " are in flight");
     received_ += more;
     return forget();
   }
-  /// A new connection, with the writer stopped: the receiver has so many of all. The rest is to be written again: it
-  /// goes to the front of `queue`. Returns those that need not be kept. Throws MessageError for a count that cannot be.
+  /// Continues on a new connection, with the writer stopped: the receiver has `count` frames of the session. The others
+  /// move to the front of `queue`, to be written again. Returns those that need not be kept. Throws MessageError if the
+  /// count is impossible.
   FrameList resumed(uint64_t count, FrameList& queue) {
     TENDRIL_CHECK_AS(MessageError, count >= received_ && count <= forgotten_ + kept_.size(),
                      "the other side has received ", count, " frames, expected ", received_, " to ",
@@ -78,11 +79,11 @@ class SentFrames {
     return done;
   }
 
-  /// The end: nothing is kept any more.
+  /// Returns all kept frames, at the end of the session.
   FrameList drop() noexcept { return std::move(kept_); }
 
-  const FrameBytes& bytes() const noexcept { return bytes_; }  ///< of those that are kept
-  uint64_t received() const noexcept { return received_; }     ///< of all, by the receiver, as far as is known
+  const FrameBytes& bytes() const noexcept { return bytes_; }  ///< sizes of the kept frames
+  uint64_t received() const noexcept { return received_; }     ///< frames of the session known to have been received
 
  private:
   FrameList forget() {
@@ -97,26 +98,26 @@ class SentFrames {
     return done;
   }
 
-  FrameList kept_;           // those after `forgotten_`
-  std::size_t in_hand_ = 0;  // of the writer, after them
+  FrameList kept_;           // the frames after the first `forgotten_`
+  std::size_t in_hand_ = 0;  // frames that the writer has, after the kept ones
   FrameBytes bytes_;
-  uint64_t forgotten_ = 0, received_ = 0;  // of all
+  uint64_t forgotten_ = 0, received_ = 0;  // counts since the session began
 };
 
-/// What was received, and when to say so if no frame leaves that could say it. `received` is for the reading thread,
-/// the rest for any.
+/// Counts received frames, and decides when to acknowledge them if no other frame leaves that could. Only the reading
+/// thread may call `received`; any thread may call the other functions.
 class ReceivedFrames {
  public:
   static constexpr uint64_t kMaxUnsaidFrames = 64;
   static constexpr uint64_t kMaxUnsaidBytes = 1 << 20;
 
-  /// True: the other side keeps so much that it must be told now.
+  /// Counts a frame. Returns true if the other side keeps so much that an acknowledgement must be sent now.
   bool received(uint64_t bytes) noexcept {
     count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     const uint64_t unsaid_bytes = unsaid_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     return unsaid_bytes >= kMaxUnsaidBytes || count() - said_.load(std::memory_order_relaxed) >= kMaxUnsaidFrames;
   }
-  /// What a frame that leaves now is to say.
+  /// Returns the count for the header of a frame that leaves now.
   uint32_t say() noexcept {
     const uint64_t count = this->count();
     if (said_.load(std::memory_order_relaxed) != count) {

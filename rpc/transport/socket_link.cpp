@@ -1,5 +1,5 @@
-// Reading, and the end. socket_link_writing.cpp is the other half; socket_link_resuming.cpp what happens between two
-// connections.
+// Reading from a link's stream, and closing the link. socket_link_writing.cpp writes; socket_link_resuming.cpp replaces
+// lost connections.
 #include "tendril/rpc/transport/socket_link.h"
 
 #include <sys/uio.h>
@@ -15,7 +15,7 @@ namespace tendril::rpc::detail {
 
 namespace {
 
-constexpr std::size_t kReadBudget = std::size_t{1} << 20;  // bytes read in one go before other links get their turn
+constexpr std::size_t kReadBudget = std::size_t{1} << 20;  // bytes read at a time before other links get their turn
 
 std::exception_ptr lost(const std::string& what) {
   return std::make_exception_ptr(PeerLostError("connection lost: " + what, true));
@@ -71,7 +71,7 @@ void SocketLink::watch() {
   }
 }
 
-/// The leader's, or before there is one; no writer is at work.
+/// Called on the leader's thread, or by the constructor; no thread may be writing.
 void SocketLink::take_connection(std::unique_ptr<Stream> connection) {
   transport_.store(connection->transport(), std::memory_order_relaxed);
   peer_process_.store(connection->peer_process(), std::memory_order_relaxed);
@@ -79,7 +79,7 @@ void SocketLink::take_connection(std::unique_ptr<Stream> connection) {
   connected_ = true;
 }
 
-/// With a writer that waits: there is nothing to wait for any more.
+/// Stops watching the stream, and resumes a writer that waits until it is writable.
 void SocketLink::unwatch() {
   if (std::exchange(watched_, false)) loop_->reactor().unwatch(stream_->descriptor());
   if (waits_to_write_) writable_or_lost(true);
@@ -99,8 +99,9 @@ void SocketLink::failed(std::exception_ptr error) noexcept try { finish(std::mov
   close();
 }
 
-/// True: there was something. What comes after a read that took less than it could is reported; the end is so with what
-/// came before it.
+/// Reads until the stream is empty or the budget is used up. Returns whether anything was read. After a partial read,
+/// stops unless `until_empty`: later bytes are reported again. The end of the stream is reported together with the last
+/// bytes, and needs `until_empty` to be reached.
 bool SocketLink::read(bool until_empty) {
   std::size_t total = 0;
   for (;;) {
@@ -141,7 +142,7 @@ void SocketLink::read_soon() {
   });
 }
 
-/// False: there is nothing more to read.
+/// Processes `bytes` received bytes. Returns false if nothing more may be read from this connection.
 bool SocketLink::deliver(std::size_t bytes) {
   bytes_received_.fetch_add(bytes, std::memory_order_relaxed);
   const uint64_t connection = state_.connection();
@@ -179,13 +180,13 @@ bool SocketLink::deliver(std::size_t bytes) {
   return events_ != nullptr && connection == state_.connection();
 }
 
-/// What every frame says beside its message, where frames are kept until they have come.
+/// Counts a received frame, and handles the acknowledgement in its header. Only for sessions that can be resumed.
 void SocketLink::count_frame(const Message& message) {
   if (message.kind == MessageKind::goodbye) state_.goodbye();
   const bool must_say = received_.received(message.frame_bytes);
   if (message.acknowledged != acknowledged_) {
     acknowledged_ = message.acknowledged;
-    FrameList done;  // ends without the lock
+    FrameList done;  // destroyed without the lock
     std::unique_lock lock(mutex_);
     done = sent_.acknowledged(acknowledged_);
     update_congestion_locked();
@@ -217,16 +218,16 @@ void SocketLink::request_started(uint64_t cost) noexcept try {
   put(message.payload.data(), *credit);
   send(std::move(message));
 } catch (...) {
-  close();  // no memory: without credit the peer would wait for ever
+  close();  // out of memory: without credit the peer would wait for ever
 }
 
-/// Who has begun a message must go on with it: its memory is taken. Ends the connection after one to two timeouts.
+/// Ends the link if the peer stops in the middle of a message, which keeps memory allocated. Takes one to two timeouts.
 void SocketLink::watch_for_stall() {
   if (reader_.idle() || stall_timer_.is_set() || options_.stall_timeout.count() == 0 || !events_) return;
   watched_bytes_ = bytes_received_.load(std::memory_order_relaxed);
   stall_timer_.call_after(options_.stall_timeout, [self = shared_from_this()] {
     if (!self->events_ || self->reader_.idle()) return;
-    // If this process was the one that stood still, something is there to be read.
+    // If this process was the one that was stopped, there are bytes to read.
     std::byte peeked{};
     const bool more = self->stream_->peek(peeked) >= 0;
     if (more || self->bytes_received_.load(std::memory_order_relaxed) != self->watched_bytes_) {
@@ -241,7 +242,7 @@ void SocketLink::finish(std::exception_ptr reason) {
   const std::shared_ptr<LinkEvents> events = std::move(events_);
   events_.reset();
   state_.ended();
-  FrameList dropped;  // tensors end without the lock
+  FrameList dropped;  // tensors are released without the lock
   Waiters waiters;
   {
     const std::lock_guard lock(mutex_);
@@ -273,7 +274,7 @@ void SocketLink::close() noexcept {
     if (closed_) return;
     closed_ = true;
   }
-  // What has been written still arrives; the peer then sees the end of the stream.
+  // Bytes already written still arrive; the peer then sees the end of the stream.
   loop_->post_io([self = shared_from_this()] { self->finish(nullptr); });
 }
 

@@ -27,25 +27,25 @@ namespace tendril::rpc::detail {
 struct SocketLinkOptions {
   Limits send_limits, receive_limits;
   uint64_t send_window = uint64_t{256} << 20, receive_window = uint64_t{256} << 20;  ///< flow_control.h
-  std::size_t max_queued_bytes = std::size_t{64} << 20;  ///< above it, requests wait; twice: large ones apart
-  /// The connection ends if no byte comes for so long in the middle of a message; 0 = never.
+  /// If more is queued, requests wait. Large requests that are counted separately have the same limit once more.
+  std::size_t max_queued_bytes = std::size_t{64} << 20;
+  /// The connection ends if no byte arrives for this long in the middle of a message; 0 = never.
   std::chrono::milliseconds stall_timeout{0};
-  ConnectionState::Terms terms = {};  ///< whose session it is, and how long it waits for another connection
-  bool dialled = false;               ///< this side has made the first one
+  ConnectionState::Terms terms = {};  ///< the two workers, and how long to wait for another connection
+  bool dialled = false;               ///< this side made the first connection
 };
 
 /// A link over connected streams, one after the other: when a connection is lost, frames that the peer has not
-/// received are kept and sent over the next one (sent_frames.h). The loop's reactor reports when the stream is
-/// readable or writable. A message may be held for a moment, so that it is sent together with the next ones
-/// (held_sends.h).
+/// received are kept and sent over the next one (sent_frames.h). The loop's reactor reports when the stream is readable
+/// or writable. A message may be held for a moment, so that it leaves together with the next ones (held_sends.h).
 class SocketLink final : public Link,
                          public Reactor::Watched,
                          public HeldSends::Sender,
                          public std::enable_shared_from_this<SocketLink> {
  public:
-  /// After the handshake.
+  /// Starts with a connection, after its handshake.
   SocketLink(Ref<Loop> loop, std::unique_ptr<Stream> connection, SocketLinkOptions options);
-  /// Without a connection: asks for one (LinkEvents::disconnected) when there is something to send.
+  /// Starts without a connection, and asks for one (LinkEvents::disconnected) when there is something to send.
   SocketLink(Ref<Loop> loop, SocketLinkOptions options);
   ~SocketLink() override = default;
 
@@ -72,12 +72,13 @@ class SocketLink final : public Link,
   bool has_started() const noexcept { return started_; }
   ConnectionState& state() noexcept { return state_; }
   bool can_resume() const noexcept { return events_ && state_.can_go_on(); }
-  /// Ends the connection, if it has not been lost yet; `why` is the reason if no other one follows. From here on
+  /// Ends the connection, if it has not been lost yet; `why` is the reason if no other one follows. From then on
   /// `frames_received` does not change.
   void disconnect(const char* why);
   uint64_t frames_received() const noexcept { return received_.count(); }
-  uint64_t frames_known_received() const;  ///< by the peer: what it said last
-  /// Goes on over another connection, whose other side has received so many frames. After `disconnect`.
+  uint64_t frames_known_received() const;  ///< by the peer, according to its last acknowledgement
+  /// Continues over another connection, whose other side has received `received_by_peer` frames. Call it after
+  /// `disconnect`.
   void resume(std::unique_ptr<Stream> connection, uint64_t received_by_peer);
 
  private:
@@ -102,8 +103,8 @@ class SocketLink final : public Link,
   void finish(std::exception_ptr reason);
   void take_connection(std::unique_ptr<Stream> connection);
 
-  // Writing: by the one thread that set `writing_`.
-  /// About: a cancelled call may have been answered as well.
+  // Writing: only by the thread that set `writing_`.
+  /// Approximate: a cancelled call may have been answered, too.
   void note_answered() noexcept {
     if (unanswered_.load(std::memory_order_relaxed) > 0) unanswered_.fetch_sub(1, std::memory_order_relaxed);
   }
@@ -138,41 +139,41 @@ class SocketLink final : public Link,
   std::atomic<int> peer_process_{0};
   std::atomic<uint32_t> session_;
 
-  ConnectionState state_;  // the leader's
-  bool started_ = false;   // the leader's
+  ConnectionState state_;  // used by the leader only
+  bool started_ = false;   // used by the leader only
   Timer grace_timer_;
   FrameReader reader_;
   std::shared_ptr<LinkEvents> events_;  // until `closed` was reported
   bool watched_ = false;                // the reactor watches the stream
-  bool waits_to_write_ = false;         // the leader's: the writer waits until the stream is writable
+  bool waits_to_write_ = false;         // used by the leader only: the writer waits until the stream is writable
   Timer stall_timer_;
   uint64_t watched_bytes_ = 0;
   ReceiveWindow receive_window_;
   std::atomic<uint64_t> bytes_received_{0}, bytes_sent_{0};
   std::atomic<Clock::rep> last_received_;
   ReceivedFrames received_;
-  uint32_t acknowledged_ = 0;  // the leader's: what the peer said last
+  uint32_t acknowledged_ = 0;  // used by the leader only: the peer's last acknowledgement
 
   mutable ShortMutex mutex_;
   SendWindow send_window_;
-  std::vector<uint64_t> reserved_;           // calls with large requests that are reserved in send_window_
-  WaitingRequests waiting_, waiting_large_;  // without room; large ones that are apart
-  std::atomic<std::size_t> num_waiting_{0};  // of both; changed under the lock
-  Waiters waiters_;                          // threads that wait for their request to leave them, by call id
-  FrameList queue_;                          // not yet in the writer's hands
-  FrameBytes queued_;                        // in queue_ and outgoing_
+  std::vector<uint64_t> reserved_;           // calls whose large requests are reserved in send_window_
+  WaitingRequests waiting_, waiting_large_;  // requests without room; large ones that are counted separately
+  std::atomic<std::size_t> num_waiting_{0};  // in both; changed under the lock
+  Waiters waiters_;                          // threads whose request waits there, by call id
+  FrameList queue_;                          // frames that the writer has not taken yet
+  FrameBytes queued_;                        // sizes of the frames in queue_ and outgoing_
   std::atomic<bool> congested_{false};       // changed under the lock
-  SentFrames sent_;                          // empty where nothing is kept
-  Outgoing outgoing_;                        // the writer's
+  SentFrames sent_;                          // empty if the session cannot be resumed
+  Outgoing outgoing_;                        // used by the writer only
   bool held_ = false;                        // the queue is written a little later (held_sends.h)
-  Clock::time_point last_request_{};         // while several are not answered
-  std::atomic<int64_t> unanswered_{0};       // requests sent, about
-  bool reads_tensors_ = false;               // the writer does so, without the lock
+  Clock::time_point last_request_{};         // maintained while many requests are unanswered
+  std::atomic<int64_t> unanswered_{0};       // requests sent and not answered; approximate
+  bool reads_tensors_ = false;               // the writer reads tensors' elements, without the lock
   bool writing_ = false;                     // a thread writes, or the leader will once the stream is writable
   bool connected_ = true;                    // bytes can be written
-  bool asks_ = false;                        // there never was a connection, and one has been asked for
-  bool closed_ = false;                      // no message is taken any more
-  std::exception_ptr reason_;                // why, if not by close()
+  bool asks_ = false;                        // the first connection has been asked for
+  bool closed_ = false;                      // no further message is accepted
+  std::exception_ptr reason_;                // why it is closed, if not by close()
 };
 
 }  // namespace tendril::rpc::detail

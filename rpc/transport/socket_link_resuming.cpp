@@ -1,4 +1,4 @@
-// What happens between two connections: what session/connection_state.h decides is done here.
+// Replaces lost connections: carries out the decisions of session/connection_state.h.
 #include <algorithm>
 #include <utility>
 
@@ -8,7 +8,7 @@
 
 namespace tendril::rpc::detail {
 
-/// The leader's.
+/// Called on the leader's thread only.
 void SocketLink::connection_lost(std::exception_ptr reason) {
   if (!events_) return;
   {
@@ -42,7 +42,7 @@ bool SocketLink::replace_connection(Clock::time_point ends, std::exception_ptr r
 
 /// Waits for another connection until the grace timer expires; then ends the link with `reason`.
 void SocketLink::wait_for_connection(std::exception_ptr reason) {
-  reader_ = FrameReader(options_.receive_limits);  // half a frame comes again as a whole
+  reader_ = FrameReader(options_.receive_limits);  // an incomplete frame is sent again as a whole
   stream_->end();
   stall_timer_.cancel();
   unwatch();
@@ -53,7 +53,7 @@ void SocketLink::wait_for_connection(std::exception_ptr reason) {
   events->disconnected(*this);
 }
 
-/// The first connection is made when something is to be sent. Who makes it ends the session if it cannot.
+/// Asks for the first connection once there is something to send. If it cannot be made, the connector ends the session.
 void SocketLink::connection_wanted() {
   {
     const std::lock_guard lock(mutex_);
@@ -79,7 +79,7 @@ void SocketLink::disconnect(const char* why) {
   connection_lost(std::make_exception_ptr(PeerLostError(std::string("connection lost: ") + why, true)));
 }
 
-/// The writer's last act on a connection: what has not left as a whole leaves as a whole over the next one.
+/// Ends the writer's work on a connection. Frames that were not completely written are sent again over the next one.
 void SocketLink::stop_writing_locked() {
   outgoing_.give_back(queue_);
   count_queue_locked();
@@ -87,7 +87,7 @@ void SocketLink::stop_writing_locked() {
   writing_ = false;
 }
 
-/// Of the queue alone: no writer is at work.
+/// Recomputes `queued_` from the queue alone: no thread may be writing.
 void SocketLink::count_queue_locked() noexcept {
   queued_ = {};
   for (const Frame& frame : queue_) queued_.add(frame);
@@ -95,10 +95,10 @@ void SocketLink::count_queue_locked() noexcept {
 
 void SocketLink::resume(std::unique_ptr<Stream> connection, uint64_t received_by_peer) {
   if (!events_) return;
-  FrameList done;  // ends without the lock
+  FrameList done;  // destroyed without the lock
   std::vector<uint64_t> not_sent;
   std::unique_lock lock(mutex_);
-  if (writing_) {  // it is about to notice that its socket is shut down
+  if (writing_) {  // the writer is about to notice that its socket has been shut down
     return loop_->post_io([self = shared_from_this(),
                            held = std::make_shared<std::unique_ptr<Stream>>(std::move(connection)), received_by_peer,
                            resumption = state_.resumption()] {
@@ -110,8 +110,7 @@ void SocketLink::resume(std::unique_ptr<Stream> connection, uint64_t received_by
   try {
     done = sent_.resumed(received_by_peer, queue_);
     if (!replace_changed_locked(not_sent_before, not_sent)) {
-      throw PeerLostError("connection lost: references were on their way with tensors that have been changed since",
-                          true);
+      throw PeerLostError("connection lost: references were in flight with tensors that have been changed since", true);
     }
   } catch (...) {
     lock.unlock();
@@ -131,15 +130,15 @@ void SocketLink::resume(std::unique_ptr<Stream> connection, uint64_t received_by
     events->not_sent_again(
         *this, call_id,
         std::make_exception_ptr(
-            PeerLostError("the connection was lost while the call was on its way, and its tensors have been changed "
-                          "since, so that it could not be sent again",
+            PeerLostError("the connection was lost while the call was in flight, and its tensors have been changed "
+                          "since, so it could not be sent again",
                           false)));
   }
   if (events_) watch();
 }
 
-/// Frames that are to be written again, those before `end`, of which tensors have been changed since: a reply becomes
-/// an error, a request a ping, so that the count of frames stays what it is. False: that would lose a reference.
+/// Replaces frames before `end`, which are to be written again, whose tensors have been changed since: a reply by an
+/// error, a request by a ping, so that the frame count stays the same. Returns false if that would lose a reference.
 bool SocketLink::replace_changed_locked(FrameList::iterator end, std::vector<uint64_t>& not_sent) {
   for (auto at = queue_.begin(); at != end; ++at) {
     if (at->unchanged()) continue;
@@ -153,8 +152,8 @@ bool SocketLink::replace_changed_locked(FrameList::iterator end, std::vector<uin
       instead.kind = MessageKind::ping;
     } else {
       instead = error_message(
-          std::make_exception_ptr(PeerLostError("the connection was lost while the result was on its way, and its "
-                                                "tensors have been changed since, so that it could not be sent again",
+          std::make_exception_ptr(PeerLostError("the connection was lost while the result was in flight, and its "
+                                                "tensors have been changed since, so it could not be sent again",
                                                 true)),
           options_.send_limits.max_payload_bytes);
       instead.call_id = at->call_id();

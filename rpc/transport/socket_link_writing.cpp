@@ -14,20 +14,22 @@
 namespace tendril::rpc::detail {
 
 namespace {
-constexpr std::size_t kMaxBuffers = 64;  // of one sendmsg; more gains nothing
-constexpr std::size_t kFewBuffers = 4;   // of most frames that go alone
-/// Bytes that a leader writes in one go: then others get their turn, above all those who read.
+constexpr std::size_t kMaxBuffers = 64;  // per sendmsg; more gains nothing
+constexpr std::size_t kFewBuffers = 4;   // enough for most frames that leave alone
+/// Bytes that a leader writes at a time before other links, above all reading ones, get their turn.
 constexpr std::size_t kWriteBudget = std::size_t{1} << 20;
 
-/// What is held back at most: the other side might as well begin. Large frames are not: they gain nothing.
+/// At most this many frames are held back: the other side might as well begin. Larger frames than kLargeFrame gain
+/// nothing, and are not held back.
 constexpr std::size_t kMostHeldFrames = 32;
 constexpr std::size_t kLargeFrame = std::size_t{16} << 10;
-/// A request that is made so soon after another, while so many are not answered, is one of many.
+/// A request made within kSoon of another while more than kManyRequests are unanswered counts as one of many.
 constexpr int64_t kManyRequests = 8;
 constexpr std::chrono::microseconds kSoon{20};
 }  // namespace
 
-/// Small requests and large ones have a limit each on what is unfinished, so that neither waits for the other's room.
+/// Small and large requests have separate limits on unfinished bytes, so that neither kind uses up the room of the
+/// other.
 bool SocketLink::has_room_locked(const Frame& request) const noexcept {
   const uint64_t cost = request_cost(request.size());
   const uint8_t depth = request.depth();
@@ -39,13 +41,15 @@ bool SocketLink::has_room_locked(const Frame& request) const noexcept {
   return bytes <= options_.max_queued_bytes && send_window_.open(cost, depth);
 }
 
-/// For room at the receiver, that is, not in the queue: it would wait for ever if small ones went on to take it.
+/// Whether a large request waits for room at the receiver rather than in the queue. Small requests must then wait
+/// behind it, or they would keep using up the room.
 bool SocketLink::large_waits_for_window_locked() const noexcept {
   return !waiting_large_.empty() && !send_window_.any_reserved() &&
          unfinished_locked().large <= options_.max_queued_bytes;
 }
 
-/// Others that wait are first: of its kind, and a large one for which the receiver has no room because of small ones.
+/// A request waits behind others of the same size class, and behind a large one for which small ones leave no room at
+/// the receiver.
 bool SocketLink::must_wait_locked(const Frame& request) const noexcept {
   if (num_waiting_.load(std::memory_order_relaxed) == 0) return !has_room_locked(request);
   const uint8_t depth = request.depth();
@@ -66,7 +70,7 @@ void SocketLink::admitted_locked(const Frame& request) {
   unanswered_.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// The last part of a large request leaves: from here on it counts as the others. Not again if it is sent again.
+/// Counts a large request, whose last part now leaves, like other requests. Does nothing if it is sent again later.
 void SocketLink::count_reserved_locked(const Frame& request) noexcept {
   const auto found = std::find(reserved_.begin(), reserved_.end(), request.call_id());
   if (found == reserved_.end() || request.kind() != MessageKind::request) return;
@@ -111,8 +115,8 @@ bool SocketLink::send(Message&& message) {
   return true;
 }
 
-/// Of what is about to be queued. It leaves with what follows it soon, or when `write_held` is called, which is soon in
-/// any case.
+/// Whether a frame about to be queued may be held back. It leaves together with the next frames, or when `write_held`
+/// is called, which always happens soon.
 bool SocketLink::may_hold_locked(bool request, std::size_t size) {
   if (writing_ || !connected_ || size > kLargeFrame || queued_.total() > kLargeFrame) return false;
   bool floods = false;
@@ -131,7 +135,7 @@ void SocketLink::write_held() {
   if (!writing_ && !queue_.empty()) write(lock);
 }
 
-/// Requests for which there is room now move to the queue, and those who wait for them are told, without the lock.
+/// Moves requests for which there is now room to the queue, and wakes the threads that wait for them, without the lock.
 void SocketLink::admit_waiting(std::unique_lock<ShortMutex>& lock) {
   if (num_waiting_.load(std::memory_order_relaxed) == 0) return;
   Waiters admitted;
@@ -165,8 +169,8 @@ void SocketLink::wait_for_room(uint64_t call_id, Clock::time_point deadline) {
     waiters_.insert_or_assign(call_id, left);
   }
   try {
-    left->wait_until(deadline);  // where there is none: the peer is lost at some time, and the link with it
-  } catch (const UsageError&) {  // this thread may not block: more waits here than should
+    left->wait_until(deadline);  // without one, the wait ends with the peer's loss, which ends the link
+  } catch (const UsageError&) {  // this thread may not block: more requests wait here than should
   }
   const std::lock_guard lock(mutex_);
   waiters_.erase(call_id);
@@ -181,7 +185,7 @@ bool SocketLink::withdraw(uint64_t call_id) noexcept {
     if (!waiting_.withdraw(call_id, withdrawn) && !waiting_large_.withdraw(call_id, withdrawn)) return false;
     num_waiting_.store(waiting_.size() + waiting_large_.size(), std::memory_order_relaxed);
     if (const auto node = waiters_.extract(call_id)) waiter = node.mapped();
-    admit_waiting(lock);  // smaller ones may have waited behind it
+    admit_waiting(lock);  // smaller requests may have waited behind it
     if (!writing_ && !queue_.empty()) write(lock);
   }
   if (waiter) waiter->try_set_value();
@@ -199,7 +203,7 @@ void SocketLink::call_ended(const std::shared_ptr<SentTensors>& tensors) noexcep
   tensors->call_ended = true;
   try {
     tensors->copy();
-  } catch (...) {  // no memory: the changed elements must not be sent
+  } catch (...) {  // out of memory: the changed elements must not be sent
     closed_ = true;
     if (!reason_) reason_ = std::current_exception();
     loop_->post_io([self = shared_from_this(), reason = reason_] { self->finish(reason); });
@@ -207,7 +211,7 @@ void SocketLink::call_ended(const std::shared_ptr<SentTensors>& tensors) noexcep
 }
 
 /// Congestion starts above the limit and ends at half of it, so that its end is not reported for every message. One
-/// large frame is none, and of several there may be twice the limit: small replies pass them.
+/// large frame does not count, and several may take twice the limit: small replies pass them.
 void SocketLink::update_congestion_locked() {
   const bool congested = congested_.load(std::memory_order_relaxed);
   const FrameBytes unfinished = unfinished_locked();
@@ -224,8 +228,8 @@ void SocketLink::update_congestion_locked() {
   }
 }
 
-/// As `write`, of one small frame and nothing else, as most are: it need not be put in order with others. What the
-/// socket does not take at once, and what has come meanwhile, is for `write`.
+/// A faster `write` for the usual case of a single small frame, which needs no ordering with others. Leaves the rest to
+/// `write` if the socket does not take all of it, or if other frames were queued meanwhile.
 void SocketLink::write_alone(std::unique_lock<ShortMutex>& lock) {
   writing_ = true;
   const bool keeps = options_.terms.grace.count() > 0;
@@ -258,7 +262,7 @@ void SocketLink::write_alone(std::unique_lock<ShortMutex>& lock) {
   writing_ = false;
 }
 
-/// Something has been written: there may be room for what waits.
+/// Called after something was written: there may be room for waiting requests.
 void SocketLink::make_room(std::unique_lock<ShortMutex>& lock) {
   update_congestion_locked();
   if (num_waiting_.load(std::memory_order_relaxed) == 0) return;
@@ -266,8 +270,8 @@ void SocketLink::make_room(std::unique_lock<ShortMutex>& lock) {
   if (std::min(unfinished.small, unfinished.large) <= options_.max_queued_bytes / 2) admit_waiting(lock);
 }
 
-/// `lock` is held, nobody writes, and something is queued or left over. Leaves the rest to the leader if the socket is
-/// full.
+/// Writes the queue. `lock` is held, no other thread writes, and something is queued or left over. Leaves the rest to
+/// the leader if the socket is full.
 void SocketLink::write(std::unique_lock<ShortMutex>& lock) {
   writing_ = true;
   const bool keeps = options_.terms.grace.count() > 0;
@@ -314,7 +318,7 @@ void SocketLink::write(std::unique_lock<ShortMutex>& lock) {
   }
 }
 
-/// The leader's, for the writer that has left the rest to it. `lost`: it is not watched any more.
+/// Continues on the leader's thread for a writer that left the rest to it. `lost`: the stream is no longer watched.
 void SocketLink::writable_or_lost(bool lost) {
   waits_to_write_ = false;
   std::unique_lock lock(mutex_);
@@ -323,14 +327,14 @@ void SocketLink::writable_or_lost(bool lost) {
   write(lock);
 }
 
-/// Likewise, after others have had their turn.
+/// Likewise, after other links have had their turn.
 void SocketLink::go_on_writing() {
   std::unique_lock lock(mutex_);
   write(lock);
 }
 
-/// False: the socket takes no more at present. Only the writer touches `outgoing_`. What was written whole goes to
-/// `done`, and is counted in `finished` (Outgoing::written).
+/// Returns false if the socket takes no more at present. Only the writer uses `outgoing_`. Completely written frames
+/// move to `done`, and are counted in `finished` (Outgoing::written).
 bool SocketLink::write_once(std::size_t& written, FrameBytes& finished, FrameList& done) {
   std::array<ConstBuffer, kMaxBuffers> buffers;
   const auto all = std::span(buffers).first(outgoing_.gather(buffers));
@@ -343,7 +347,7 @@ bool SocketLink::write_once(std::size_t& written, FrameBytes& finished, FrameLis
   return written == wanted;
 }
 
-/// How many bytes the socket took; -1: none at present. 0: it was interrupted, or the connection is lost.
+/// Returns how many bytes the socket took; -1: none at present; 0: interrupted, or the connection is lost.
 ssize_t SocketLink::send_now(std::span<const ConstBuffer> buffers) noexcept {
   std::array<iovec, kMaxBuffers> vectors;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -364,7 +368,7 @@ void SocketLink::write_failed(int error) noexcept {
   std::exception_ptr reason;
   try {
     reason = std::make_exception_ptr(PeerLostError("connection lost: " + std::system_category().message(error), true));
-  } catch (...) {  // no memory
+  } catch (...) {  // out of memory
     reason = std::current_exception();
   }
   {
@@ -375,13 +379,13 @@ void SocketLink::write_failed(int error) noexcept {
       if (!reason_) reason_ = reason;
     }
   }
-  // What the peer sent before it went away is still read: the reading side reports the end, which comes at once where
-  // the socket itself was in order (no memory, a record that could not be made).
+  // Data that the peer sent before it ended is still read: the reading side reports the end. If the socket itself was
+  // intact (out of memory, or a record could not be made), `end` makes that happen at once.
   try {
     loop_->post_io([self = shared_from_this(), reason] {
       if (!self->watched_) return self->connection_lost(reason);
       const std::lock_guard lock(self->mutex_);
-      if (!self->connected_) self->stream_->end();  // else this is another connection
+      if (!self->connected_) self->stream_->end();  // otherwise this is another connection
     });
   } catch (const std::bad_alloc&) {
     stream_->end();  // nothing replaces the connection while this thread is its writer

@@ -20,7 +20,7 @@ namespace tendril::rpc::detail {
 namespace {
 
 void set_buffer(int socket, int option, int forced_option) noexcept {
-  constexpr int size = 4 << 20;  // measured: 4.7 against 4.1 GB/s with the default 208 KiB
+  constexpr int size = 4 << 20;  // raises throughput by about 15% over the default of 208 KiB
   if (::setsockopt(socket, SOL_SOCKET, forced_option, &size, sizeof size) != 0) {
     ::setsockopt(socket, SOL_SOCKET, option, &size, sizeof size);
   }

@@ -9,19 +9,19 @@
 
 namespace tendril::rpc::detail {
 
-/// A stream socket that does not block, and that processes started from here do not inherit: a child that kept it would
-/// keep the connection open after this worker's end. -1: an error, in errno.
+/// Creates a non-blocking stream socket that child processes do not inherit: a child would keep the connection open
+/// after this worker's end. Returns -1 on an error, which is in errno.
 UniqueFd new_socket(int family) noexcept;
-/// Takes a connection from a socket that listens and does not block; the connection is as one of `new_socket`. Its
-/// other end's address goes to `from`, as by accept(2).
+/// Accepts a connection from a non-blocking listening socket, with the same properties as in `new_socket`. `from`
+/// receives the address of its other end, as by accept(2).
 UniqueFd accept_connection(int listening, sockaddr* from = nullptr, socklen_t* size = nullptr) noexcept;
-/// TCP_NODELAY for TCP; buffers of 4 MiB for Unix-domain sockets, as far as the system allows.
+/// Sets TCP_NODELAY for TCP, and buffers of 4 MiB for Unix-domain sockets as far as the system allows.
 void tune_socket(int socket, bool tcp) noexcept;
 /// Throws std::system_error.
 void make_non_blocking(int socket);
-/// The address of a name or number: of several the first that a TCP socket can have, loopback for "localhost". Blocks
-/// for as long as the system's resolver takes. Throws UsageError, which `what` begins.
+/// Resolves a host name or numeric address: loopback for "localhost", otherwise the first address that a TCP socket can
+/// use. Blocks for as long as the system's resolver takes. Throws UsageError, whose text begins with `what`.
 boost::asio::ip::address address_of(const std::string& host, const std::string& what);
-std::string last_error();  ///< of errno
+std::string last_error();  ///< the text for errno
 
 }  // namespace tendril::rpc::detail

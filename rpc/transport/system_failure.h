@@ -12,16 +12,16 @@
 
 namespace tendril::rpc::detail {
 
-/// What a user is told where the system refuses something that nothing can do without: `text` is the system's.
+/// The error for a user when the system refuses a resource that a worker needs. `text` is the system's message.
 inline RpcError system_failure(int error, const std::string& text) {
-  if (error != EMFILE) return RpcError("the system refuses a worker what it needs: " + text);
+  if (error != EMFILE) return RpcError("the system refused a resource that a worker needs: " + text);
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   return RpcError("this process has no file descriptor left for a worker: " + text + " (`ulimit -n` is " +
                   std::to_string(limit.rlim_cur) + ")");
 }
 
-/// Runs `f`; system errors of the standard library's and of Asio's kind become RpcErrors.
+/// Runs `f`, and converts system errors of the standard library and of Asio to RpcError.
 template <class F>
 decltype(auto) with_system_failures(F&& f) {
   try {

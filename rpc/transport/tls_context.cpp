@@ -23,7 +23,7 @@ void check_read(const boost::system::error_code& error, const std::string& name,
   TENDRIL_CHECK_AS(UsageError, !error, name, " holds no ", what, " in PEM format: ", error.message());
 }
 
-/// As a peer will: a certificate that others would refuse is better known now.
+/// Verifies this worker's certificate as a peer will, so that one that peers would refuse is reported now.
 void verify_own(SSL_CTX* context, const PemText& certificate, const PemText& authority) {
   for (const char* purpose : {"ssl_server", "ssl_client"}) {
     const std::unique_ptr<X509_STORE_CTX, void (*)(X509_STORE_CTX*)> check(X509_STORE_CTX_new(), &X509_STORE_CTX_free);
@@ -61,7 +61,7 @@ TlsContext::TlsContext() {
   constexpr std::size_t kReadAhead = 64 * 1024;     // four records: fewer system calls for tensors
   constexpr long kMaxCertificateBytes = 16 * 1024;  // of a peer's chain
   const bool set = SSL_CTX_set_min_proto_version(native, TLS1_3_VERSION) == 1 &&
-                   SSL_CTX_set_num_tickets(native, 0) == 1;  // a connection is never resumed; a session is, above it
+                   SSL_CTX_set_num_tickets(native, 0) == 1;  // sessions resume above TLS, by new connections
   TENDRIL_CHECK_AS(RpcError, set, "OpenSSL does not support TLS 1.3");
   SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_max_cert_list(native, kMaxCertificateBytes);
@@ -143,7 +143,7 @@ std::shared_ptr<const TlsContext> make_tls_context(const PemText& certificate, c
   asio::ssl::context& context = made->context;
   SSL_CTX* const native = context.native_handle();
   boost::system::error_code error;
-  // Without this OpenSSL asks at the terminal.
+  // Without this, OpenSSL asks for a password at the terminal.
   context.set_password_callback([](std::size_t, asio::ssl::context::password_purpose) { return std::string(); });
   context.use_certificate_chain(asio::buffer(certificate.text), error);
   check_read(error, certificate_name(certificate.file), "certificate");

@@ -28,7 +28,7 @@ class TlsContext {
   boost::asio::ssl::context context{boost::asio::ssl::context::tls};
 
  private:
-  struct Callbacks;  // OpenSSL's
+  struct Callbacks;  // called by OpenSSL
 
   bool has_key_ = false;
   std::string key_origin_;

@@ -7,24 +7,24 @@ namespace tendril::rpc::detail {
 
 class TlsContext;
 
-/// What one of TlsFiles holds. Its text is overwritten when it goes: one of them is a key.
+/// The contents of one of the TlsFiles. The destructor overwrites the text, because one of the files is a private key.
 struct PemText {
   explicit PemText(std::string path);
   ~PemText();
   PemText(const PemText&) = delete;
   PemText& operator=(const PemText&) = delete;
 
-  const std::string file;  ///< its path
+  const std::string file;  ///< path
   std::string text;
 };
 
-/// What `TlsCredentials::from_files` makes of the texts. Throws UsageError, naming the file, for one that is not what
-/// it should be, and for a certificate that the authority has not signed, that has expired, or that does not belong to
-/// the key. No Asio here, so that the public layer needs none.
+/// Makes the context for `TlsCredentials::from_files`. Throws UsageError, which names the file, if a text is not valid
+/// PEM of the expected kind, or if the certificate is not signed by the authority, has expired, or does not belong to
+/// the key. Declared without Asio, so that the public layer does not include it.
 std::shared_ptr<const TlsContext> make_tls_context(const PemText& certificate, const PemText& key,
                                                    const PemText& authority);
 
-/// How messages call them.
+/// The names of the files in error texts.
 std::string certificate_name(const std::string& file);
 std::string private_key_name(const std::string& file);
 std::string authority_name(const std::string& file);

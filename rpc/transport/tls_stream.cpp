@@ -17,21 +17,21 @@ namespace tendril::rpc::detail {
 
 namespace {
 
-constexpr std::size_t kRecord = 16 * 1024;                 // what one record holds at most
-constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;  // other links get their turn
-constexpr std::size_t kMaxHandshakeBytes = 32 * 1024;      // that a stranger may send: mostly his certificates
+constexpr std::size_t kRecord = 16 * 1024;                 // maximum payload of one record
+constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;  // then other links get their turn
+constexpr std::size_t kMaxHandshakeBytes = 32 * 1024;      // from an unauthenticated peer: mostly certificates
 
-/// Why OpenSSL's last call on this thread has failed, in its words.
+/// Returns OpenSSL's reason why its last call on this thread failed.
 std::string reason_text() {
   unsigned long code = ERR_peek_last_error();
-#ifdef SSL_R_RECORD_LAYER_FAILURE  // OpenSSL 3.2 and later: it says no more than that, behind the reason
+#ifdef SSL_R_RECORD_LAYER_FAILURE  // OpenSSL 3.2 and later queue this unspecific error after the actual reason
   if (ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_RECORD_LAYER_FAILURE) code = ERR_peek_error();
 #endif
   const char* const reason = ERR_reason_error_string(code);
   return reason != nullptr ? reason : "unknown error";
 }
 
-/// Of OpenSSL's last call on this thread: the other side has sent an alert about the certificate that it was shown.
+/// Whether OpenSSL's last call on this thread failed because the other side sent an alert about this certificate.
 bool certificate_was_refused() {
   const unsigned long code = ERR_peek_last_error();
   if (ERR_GET_LIB(code) != ERR_LIB_SSL) return false;
@@ -123,13 +123,13 @@ TlsStream::TlsStream(std::shared_ptr<const TlsContext> context, std::unique_ptr<
     : context_(std::move(context)),
       transfer_(std::make_unique<Transfer>(Transfer{.below = std::move(below)})),
       bytes_per_key_(bytes_per_key),
-      // native_handle is not const: OpenSSL counts references there, under locks of its own.
+      // native_handle is not const: OpenSSL counts references there, under its own locks.
       ssl_(SSL_new(const_cast<TlsContext&>(*context_).context.native_handle()), &SSL_free) {
   BIO* const bio = Transfer::method() != nullptr ? BIO_new(Transfer::method()) : nullptr;
   if (!ssl_ || bio == nullptr) throw std::bad_alloc();
   BIO_set_data(bio, transfer_.get());
   BIO_set_init(bio, 1);
-  SSL_set_bio(ssl_.get(), bio, bio);  // which owns it
+  SSL_set_bio(ssl_.get(), bio, bio);  // takes ownership of it
   side == Side::dialler ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
 }
 
@@ -143,7 +143,7 @@ bool TlsStream::peer_may_be(const std::string& worker) const {
   const std::lock_guard lock(mutex_);
   const std::unique_ptr<X509, void (*)(X509*)> certificate(SSL_get1_peer_certificate(ssl_.get()), &X509_free);
   if (!certificate) return false;
-  char* found = nullptr;  // X509_check_host ignores the case of letters, and takes wildcards
+  char* found = nullptr;  // compared below: X509_check_host ignores case and accepts wildcards
   const bool good = X509_check_host(certificate.get(), worker.data(), worker.size(), 0, &found) == 1 && worker == found;
   OPENSSL_free(found);
   return good;
@@ -211,32 +211,33 @@ void TlsStream::throw_handshake_error() {
   throw MessageError("bad TLS handshake: " + reason);
 }
 
-/// After a call that has not succeeded: what `read` and `write` return.
+/// Returns the result of `read` or `write` after a failed OpenSSL call, and sets errno.
 ssize_t TlsStream::failed_locked(int result) noexcept {
   const int kind = SSL_get_error(ssl_.get(), result);
   errno = EAGAIN;
   if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE) return -1;
   if (kind == SSL_ERROR_ZERO_RETURN || transfer_->at_end) return 0;
-  // What the other side has said counts before what the socket says, which may have been reset right after.
+  // An alert of the other side takes precedence over a socket error: the socket may have been reset right after it.
   errno = transfer_->error;
   if (errno != 0 && kind != SSL_ERROR_SSL) return -1;
-  if (errno_ == 0) {  // the first time: afterwards OpenSSL knows only that something was wrong
+  if (errno_ == 0) {  // keep the first reason: later calls report only that an error occurred
     errno_ = certificate_was_refused() ? EACCES : EPROTO;
     try {
       error_ = (errno_ == EACCES ? kRefusedThere : "TLS: ") + reason_text();
-    } catch (...) {  // no memory for it
+    } catch (...) {  // out of memory
     }
   }
   errno = errno_;
   return -1;
 }
 
-/// A new key for what is written, when the socket has room for the message that says so: where that is left half
-/// written, OpenSSL has the reader finish it, which then waits for the socket with bytes at hand.
+/// Changes the key for writing, but only while the socket has room for the message that announces it: if that message
+/// is only partly written, OpenSSL makes the reader finish it, which then waits for the socket although it has bytes to
+/// read.
 void TlsStream::renew_key_locked() noexcept {
   if (!transfer_->below->takes_bytes() || SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) return;
   written_ = 0;
-  SSL_do_handshake(ssl_.get());  // the write that follows reports what has gone wrong
+  SSL_do_handshake(ssl_.get());  // the next write reports any error
 }
 
 std::string TlsStream::describe(int error) const {
@@ -256,8 +257,8 @@ ssize_t TlsStream::read(const iovec* to, int count) noexcept {
           SSL_read_ex(ssl_.get(), static_cast<char*>(to[i].iov_base) + filled, to[i].iov_len - filled, &n);
       if (result != 1) {
         ssize_t failed = failed_locked(result);
-        if (SSL_want_write(ssl_.get())) errno = ENOBUFS;          // of a new key after all: a session goes on elsewhere
-        return total > 0 ? static_cast<ssize_t>(total) : failed;  // the next call fails likewise
+        if (SSL_want_write(ssl_.get())) errno = ENOBUFS;          // a key change was cut short: reconnect
+        return total > 0 ? static_cast<ssize_t>(total) : failed;  // the next call fails, too
       }
       filled += n;
       total += n;
@@ -269,7 +270,7 @@ ssize_t TlsStream::read(const iovec* to, int count) noexcept {
 ssize_t TlsStream::write(const iovec* from, int count) noexcept try {
   std::size_t total = 0, offset = 0;  // of from[0]
   while (count > 0) {
-    // A record that is under way is finished first, and alone: so what is counted is what the socket has taken.
+    // An unfinished record is completed first, and alone, so that only bytes that the socket has taken are counted.
     const std::size_t most = unfinished_ > 0 ? unfinished_ : kRecord;
     const void* record = static_cast<const char*>(from->iov_base) + offset;
     std::size_t size = std::min(from->iov_len - offset, most);
@@ -287,7 +288,7 @@ ssize_t TlsStream::write(const iovec* from, int count) noexcept try {
     std::size_t n = 0;
     if (size > 0) {
       const std::lock_guard lock(mutex_);
-      if (written_ >= bytes_per_key_) renew_key_locked();  // not while a record is under way: later, then
+      if (written_ >= bytes_per_key_) renew_key_locked();  // fails during an unfinished record; retried later
       ERR_clear_error();
       const int result = SSL_write_ex(ssl_.get(), record, size, &n);
       if (result != 1) {

@@ -29,7 +29,7 @@ class TlsStream final : public Stream {
  public:
   enum class Side { dialler, acceptor };
 
-  /// Of each direction, after so many bytes the key is replaced: RFC 8446, 5.5 gives AES-GCM some 380 GB.
+  /// The key of each direction is replaced after this many bytes. RFC 8446, 5.5 allows AES-GCM about 380 GB.
   static constexpr uint64_t kBytesPerKey = uint64_t{64} << 30;
 
   TlsStream(std::shared_ptr<const TlsContext> context, std::unique_ptr<Stream> below, Side side,
@@ -80,13 +80,13 @@ class TlsStream final : public Stream {
   const std::unique_ptr<Transfer> transfer_;
   const uint64_t bytes_per_key_;
 
-  mutable std::mutex mutex_;  // OpenSSL wants one thread at a time; held for a record at most
+  mutable std::mutex mutex_;  // OpenSSL allows one thread at a time; held for one record at most
   const std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
   std::string error_;
-  int errno_ = 0;                  // that goes with it
-  std::size_t unfinished_ = 0;     // the writer's: bytes of a record that the socket has not taken whole
-  uint64_t written_ = 0;           // under the present key
-  std::vector<std::byte> staged_;  // the writer's: small parts become one record
+  int errno_ = 0;                  // errno that belongs to error_
+  std::size_t unfinished_ = 0;     // used by the writer only: size of a record that the socket has not fully taken
+  uint64_t written_ = 0;           // bytes written under the current key
+  std::vector<std::byte> staged_;  // used by the writer only: joins small buffers into one record
 };
 
 }  // namespace tendril::rpc::detail

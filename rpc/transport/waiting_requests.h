@@ -10,16 +10,16 @@
 
 namespace tendril::rpc {
 
-/// Requests for which there is no room, each in its turn among those of its depth (CallContext::depth). Each
-/// operation takes the same time however many requests wait. Not thread-safe.
+/// Requests that wait for room, in order of arrival within each depth (CallContext::depth). Each operation takes the
+/// same time however many requests wait. Not thread-safe.
 class WaitingRequests {
  public:
   bool empty() const noexcept { return places_.empty(); }
   std::size_t size() const noexcept { return places_.size(); }
-  /// Of those that are here; -1 if no request waits.
+  /// The greatest depth of a waiting request; -1 if no request waits.
   int greatest_depth() const noexcept { return by_depth_.empty() ? -1 : by_depth_.begin()->first; }
 
-  /// Whether one of this depth has to wait behind one that is here.
+  /// Whether a new request of this depth must wait behind a waiting one.
   bool is_before(uint8_t depth) const noexcept { return greatest_depth() >= depth; }
   void push(FrameList& one) {
     const Frame& frame = one.front();
@@ -32,8 +32,8 @@ class WaitingRequests {
     }
     queue.splice(queue.end(), one);
   }
-  /// Moves those that `admit` takes to the end of `to`: the deepest first, and after one that it does not take none as
-  /// deep or less. Those of depth `closed_to` or less stay.
+  /// Moves requests that `admit` accepts to the end of `to`, deepest first, and stops at the first that it rejects.
+  /// Requests of depth `closed_to` or less stay.
   template <class Admit>
   void admit(FrameList& to, int closed_to, const Admit& admit) {
     while (greatest_depth() > closed_to) {
@@ -44,7 +44,7 @@ class WaitingRequests {
       if (queue.empty()) by_depth_.erase(by_depth_.begin());
     }
   }
-  /// Moves that call's request to `to`. False: it is not here.
+  /// Moves that call's request to `to`. Returns false if it does not wait here.
   bool withdraw(uint64_t call_id, FrameList& to) noexcept {
     const auto found = places_.find(call_id);
     if (found == places_.end()) return false;
@@ -66,7 +66,7 @@ class WaitingRequests {
     uint8_t depth;
     FrameList::iterator frame;
   };
-  std::map<uint8_t, FrameList, std::greater<>> by_depth_;  // none of them empty
+  std::map<uint8_t, FrameList, std::greater<>> by_depth_;  // never contains an empty list
   std::unordered_map<uint64_t, Place> places_;             // by call id
 };
 

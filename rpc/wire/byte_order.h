@@ -14,7 +14,7 @@ TENDRIL_API_BEGIN
 namespace tendril::rpc {
 
 static_assert(std::endian::native == std::endian::little,
-              "numbers travel little-endian, as this library's hosts hold them; a big-endian host needs swaps here");
+              "numbers are sent little-endian, as hosts store them; a big-endian host needs byte swaps here");
 
 /// Writes a number little-endian; returns the byte after it.
 template <class T>
@@ -33,7 +33,7 @@ T get(const std::byte* from) noexcept {
   return value;
 }
 
-/// A device travels as two bytes, its type and its index.
+/// Writes a device as two bytes, its type and its index; returns the byte after them.
 inline std::byte* put(std::byte* to, Device device) noexcept {
   return put(put(to, static_cast<uint8_t>(device.type)), device.index);
 }

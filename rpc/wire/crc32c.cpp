@@ -6,7 +6,7 @@
 namespace tendril::rpc {
 namespace {
 
-// Eight tables, so that eight bytes are folded in at a time: every frame pays for this.
+// Eight tables, to process eight bytes at a time: every frame pays for its checksum.
 constexpr auto kTables = [] {
   std::array<std::array<uint32_t, 256>, 8> tables{};
   for (uint32_t i = 0; i < 256; ++i) {
@@ -21,7 +21,7 @@ constexpr auto kTables = [] {
 }();
 
 #if defined(__x86_64__)
-// The processor's own instruction: measured, 5 % of a small call's time less.
+// The processor's own instruction makes a small call about 5% faster.
 [[gnu::target("sse4.2")]] uint32_t update_sse42(uint32_t crc, const std::byte* at, std::size_t left) noexcept {
   uint64_t wide = crc;
   for (; left >= 32; left -= 32, at += 32) {

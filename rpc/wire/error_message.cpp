@@ -17,7 +17,7 @@ namespace {
 
 enum ErrorKind : uint8_t { remote = 0, unknown_function = 1, bad_message = 2, bad_reference = 3 };
 
-/// Marks an error that came from another worker, so that one who passes it on adds nothing to its text.
+/// Marks an error received from another worker, so that a worker that passes it on adds nothing to its text.
 class Received {
  public:
   Received(ErrorPath from, std::string what) : path(std::move(from)), text(std::move(what)) {}
@@ -34,10 +34,10 @@ class ReceivedAs final : public E, public Received {
       : E(from.to_string() + ": " + what), Received(std::move(from), what) {}
 };
 
-constexpr std::size_t kMaxTypeBytes = 1024;  // a template's name may be longer than any text
-constexpr std::size_t kMaxNameBytes = 128;   // of a worker: longer ones are a peer's invention
+constexpr std::size_t kMaxTypeBytes = 1024;  // the name of a template type may be longer than any text
+constexpr std::size_t kMaxNameBytes = 128;   // worker names are shorter
 
-/// The text, or as much of it as `max_bytes` hold (more than the notice takes), cut between characters of UTF-8.
+/// Cuts the text to at most `max_bytes`, which must exceed the length of the notice, between UTF-8 characters.
 std::string shortened(std::string_view text, std::size_t max_bytes) {
   if (text.size() <= max_bytes) return std::string(text);
   const std::string notice = "... (cut: " + std::to_string(text.size()) + " bytes)";
@@ -46,7 +46,7 @@ std::string shortened(std::string_view text, std::size_t max_bytes) {
   return std::string(text.substr(0, kept)) + notice;
 }
 
-/// Makes error messages whose payloads have at most so many bytes.
+/// Makes error messages with a limited payload size.
 class Writer {
  public:
   explicit Writer(uint64_t max_bytes) : max_bytes_(std::max(max_bytes, kMinPayloadBytes)) {}
@@ -124,7 +124,7 @@ std::exception_ptr read_error(Message& message, const std::string& worker, const
     std::string type, text;
     InputArchive archive(message);
     archive >> kind >> type >> text;
-    // A worker that passes on what it got from another one does serve the function that was called.
+    // A worker that passes on an error of another worker does serve the function that was called.
     if (kind == unknown_function && archive.left() == 0 && called) text = describe_unserved(*called);
     ErrorPath path = read_path(archive, worker);
     switch (kind) {

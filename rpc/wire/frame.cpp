@@ -1,4 +1,4 @@
-// Writing frames. The layout is in docs/wire.md; frame_reader.cpp is the other direction.
+// Writes frames. docs/wire.md describes the layout; frame_reader.cpp reads them.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -15,12 +15,13 @@ namespace {
 constexpr std::byte kZeros[kTensorAlignment] = {};
 
 void check_fits(const char* what, uint64_t got, uint64_t limit) {
-  TENDRIL_CHECK_AS(MessageError, got <= limit, "a message has ", got, " ", what, ", the receiver takes ", limit);
+  TENDRIL_CHECK_AS(MessageError, got <= limit, "a message has ", got, " ", what, ", the receiver accepts at most ",
+                   limit);
 }
 
 void check_can_travel(const Tensor& tensor) {
   TENDRIL_CHECK_AS(MessageError, tensor.defined(), "a message holds an undefined tensor");
-  TENDRIL_CHECK_AS(MessageError, tensor.device().is_cpu(), "a frame is made of memory of the CPU, not of ",
+  TENDRIL_CHECK_AS(MessageError, tensor.device().is_cpu(), "a frame can hold only CPU tensors, got one on ",
                    tensor.device());
 }
 
@@ -69,8 +70,8 @@ uint32_t checksum_before_acknowledged(const HeaderBytes& header) noexcept {
   return crc32c(std::span(header).first(kAcknowledgedOffset));
 }
 
-/// The count is the last of what is summed, so that it may be written again and again: `before` is the checksum of the
-/// rest.
+/// Writes the count of received frames. It is the last field before the checksum, so it can be replaced cheaply:
+/// `before` is the checksum of the bytes before it.
 void put_acknowledged(HeaderBytes& header, uint32_t before, uint32_t received) noexcept {
   std::byte* const count = header.data() + kAcknowledgedOffset;
   std::byte* const checksum = put<uint32_t>(count, received);
@@ -93,7 +94,7 @@ Frame::Frame(const Message& message, Bytes&& payload, const Limits& limits)
   check_fits("references", message.forks.size(), limits.max_references);
 
   std::size_t descriptors = 0;
-  uint64_t written_out = 0;  // as if nothing were broadcast: what the receiver's operations have to cope with
+  uint64_t written_out = 0;  // with broadcast dimensions expanded, as the receiver's operations may need
   for (std::size_t i = 0; i < message.tensors.size(); ++i) {
     const Tensor& tensor = message.tensors[i];
     check_can_travel(tensor);
@@ -155,7 +156,7 @@ void Frame::acknowledge(uint32_t received) noexcept { put_acknowledged(header_, 
 void Frame::announce_parts() noexcept {
   header_[kFlagsOffset] |= std::byte{kFrameInParts};
   unacknowledged_ = checksum_before_acknowledged(header_);
-  acknowledge(0);  // the last part says it
+  acknowledge(0);  // the last part contains the count
 }
 
 std::array<std::byte, kFrameHeaderBytes> part_header(std::size_t bytes, uint32_t acknowledged) noexcept {

@@ -1,5 +1,5 @@
-// Reading frames. Every number comes from the peer: each is checked before it is used, the sizes before they are
-// allocated, and all checks stay in release builds.
+// Reads frames. Every number comes from the peer: each is checked before use, sizes before memory is allocated, and all
+// checks stay in release builds.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -24,7 +24,7 @@ void check_limit(const char* what, uint64_t got, uint64_t limit) {
   if (got > limit) refuse(got, " ", what, " announced, the limit is ", limit);
 }
 
-/// Metadata and payload are given memory in steps of this size, as they come: who only announces them costs nothing.
+/// Memory for metadata and payload grows in steps of this size as bytes arrive: merely announcing them costs nothing.
 constexpr std::size_t kMemoryStep = 1 << 20;
 
 struct TensorPlan {
@@ -34,17 +34,17 @@ struct TensorPlan {
   bool requires_grad;
   Placement placement;
   LentPlace lent;
-  std::size_t bytes;  // of its elements
+  std::size_t bytes;  // size of its elements
   std::size_t frame_bytes() const noexcept { return lent.id == 0 ? bytes : 0; }
 };
 
-/// Whether the place lies within what was lent is for the session to say, which knows the segment.
+/// Reads the place of a lent tensor. The session, which knows the segment, checks whether the place is within it.
 LentPlace read_place(const std::byte* at, const TensorPlan& plan, std::size_t index) {
   const LentPlace place{.segment = get<uint32_t>(at), .offset = get<uint64_t>(at + 8), .id = get<uint64_t>(at + 16)};
   if (get<uint32_t>(at + 4) != 0 || place.id == 0) refuse("the place of tensor ", index, " is malformed");
-  // Their elements are looked at once, where they come in.
+  // Bool elements are checked only when they arrive in a frame.
   if (plan.dtype == kBool || plan.bytes == 0 || plan.placement.to.is_cpu()) {
-    refuse("tensor ", index, " is lent, which no tensor is that is empty, of dtype bool, or to be on the CPU");
+    refuse("tensor ", index, " is lent, but is empty, of dtype bool or for the CPU");
   }
   return place;
 }
@@ -58,7 +58,7 @@ Device read_device(const std::byte* at, std::size_t index) {
   return {static_cast<DeviceType>(type), number};
 }
 
-/// Reads one descriptor, `left` bytes being there, and advances past it. `budget` is what remains of max_tensor_bytes.
+/// Reads one descriptor from the `left` bytes at `at`, and advances past it. `budget` is the rest of max_tensor_bytes.
 TensorPlan read_tensor(const std::byte*& at, std::size_t& left, uint64_t& budget, std::size_t index) {
   if (left < tensor_descriptor_bytes(0)) refuse("the descriptor of tensor ", index, " is cut off");
   const auto dtype = get<uint8_t>(at), rank = get<uint8_t>(at + 3), flags = get<uint8_t>(at + 4);
@@ -77,7 +77,7 @@ TensorPlan read_tensor(const std::byte*& at, std::size_t& left, uint64_t& budget
   plan.placement = {.from = read_device(at + 5, index), .to = read_device(at + 1, index)};
   const uint64_t element = size_of(plan.dtype);
   const std::byte* numbers = at + 16;
-  uint64_t extent = 1;  // of the tensor with empty dimensions taken as 1: bounds every product below
+  uint64_t extent = 1;  // element count with empty dimensions taken as 1: bounds every product below
   Dims strides;
   for (int d = 0; d < rank; ++d) {
     const auto size = get<int64_t>(numbers + 8 * d);
@@ -122,7 +122,7 @@ ForkDescriptor read_fork(const std::byte* at) {
   return fork;
 }
 
-/// What a header says of its message, whatever follows.
+/// Reads the fields of a header that describe its message, whether or not a body follows.
 void read_message(const std::byte* at, Message& message) noexcept {
   message.kind = static_cast<MessageKind>(get<uint8_t>(at + 5));
   message.flags = get<uint8_t>(at + 6) & kKnownFlags;
@@ -137,13 +137,13 @@ void read_message(const std::byte* at, Message& message) noexcept {
   message.acknowledged = get<uint32_t>(at + kAcknowledgedOffset);
 }
 
-/// Nothing follows the header.
+/// Whether nothing follows the header.
 bool is_bare(const std::byte* at) noexcept {
   return (get<uint64_t>(at + 64) | get<uint64_t>(at + 72) | get<uint64_t>(at + 80) | get<uint64_t>(at + 88)) == 0;
 }
 
-/// An empty call, its reply, a ping: half of what is sent by many programs. Nothing is in the message's containers, nor
-/// in most cases in those of `to`: to move them as well would be most of what reading it costs.
+/// Reads a message that consists of a header only, such as an empty call, its reply or a ping: half of the messages of
+/// many programs. Its containers are empty, as usually those of `to` are: moving them would be most of the cost.
 void read_bare(const std::byte* at, Message& to) {
   if (!to.extension.empty() || !to.payload.empty() || !to.tensors.empty() || !to.requires_grad.empty() ||
       !to.placements.empty() || !to.lent.empty() || !to.forks.empty() || !to.references.empty()) {
@@ -154,11 +154,11 @@ void read_bare(const std::byte* at, Message& to) {
   to.has_receiver = false;
 }
 
-/// Reading a bool that is neither 0 nor 1 is undefined: such bytes must not get further.
+/// Refuses bytes other than 0 and 1: reading them as bool would be undefined behaviour.
 void check_bools(const Tensor& tensor, std::size_t index) {
   const auto* bytes = static_cast<const uint8_t*>(tensor.storage()->data());
   if (std::any_of(bytes, bytes + tensor.storage()->bytes(), [](uint8_t byte) { return byte > 1; })) {
-    refuse("tensor ", index, " of dtype bool holds other bytes than 0 and 1");
+    refuse("tensor ", index, " of dtype bool has bytes other than 0 and 1");
   }
 }
 
@@ -188,7 +188,7 @@ std::size_t FrameReader::Header::metadata() const noexcept {
   return extension + tensor_descriptors + references * kForkDescriptorBytes;
 }
 
-/// True: it was the whole of a message, which is in `bare`.
+/// Returns true if the header was a complete message, which is then in `bare`.
 bool FrameReader::parse_header(Message& bare) {
   const std::byte* at = buffer_.get() + begin_;
   if (get<uint32_t>(at) != kFrameMagic) refuse("it does not start with \"TDRL\"");
@@ -203,9 +203,9 @@ bool FrameReader::parse_header(Message& bare) {
   }
   if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::lending)) refuse("unknown kind of message ", int{kind});
   if ((flags & ~(kKnownFlags | kFrameInParts)) != 0) refuse("unknown flags");
-  if (depth != 0 && kind != static_cast<uint8_t>(MessageKind::request)) refuse("a depth in what is no request");
+  if (depth != 0 && kind != static_cast<uint8_t>(MessageKind::request)) refuse("only requests may have a depth");
   const bool in_parts = (flags & kFrameInParts) != 0;
-  if (in_parts && in_parts_) refuse("it comes in parts, and so does one that has not ended");
+  if (in_parts && in_parts_) refuse("it comes in parts, but an earlier such frame has not ended");
 
   if (!in_parts && is_bare(at)) {
     read_bare(at, bare);
@@ -214,7 +214,7 @@ bool FrameReader::parse_header(Message& bare) {
   }
 
   Unfinished& frame = in_parts ? in_parts_frame_ : whole_;
-  Message& message = frame.message;  // what was in it has been moved out by `next`
+  Message& message = frame.message;  // `next` has moved out the previous contents
   read_message(at, message);
   const Header& header = frame.header = {.extension = get<uint32_t>(at + 80),
                                          .tensor_descriptors = get<uint32_t>(at + 84),
@@ -236,7 +236,7 @@ bool FrameReader::parse_header(Message& bare) {
 
   begin_ += kFrameHeaderBytes;
   if (in_parts) {
-    if (header.body() == 0) refuse("it comes in parts, and there is nothing in it");
+    if (header.body() == 0) refuse("it comes in parts, but is empty");
     in_parts_ = true;
     unannounced_ = header.body();
     frame.begin();
@@ -251,10 +251,10 @@ bool FrameReader::parse_header(Message& bare) {
 void FrameReader::begin_part(const std::byte* header) {
   const auto bytes = get<uint64_t>(header + kPayloadBytesOffset);
   const auto acknowledged = get<uint32_t>(header + kAcknowledgedOffset);
-  if (!in_parts_) refuse("a part of nothing");
-  if (bytes == 0 || bytes > unannounced_) refuse("a part of ", bytes, " bytes, ", unannounced_, " are left");
+  if (!in_parts_) refuse("a part without a frame in parts");
+  if (bytes == 0 || bytes > unannounced_) refuse("a part of ", bytes, " bytes, but ", unannounced_, " are left");
   const auto expected = part_header(bytes, acknowledged);
-  if (!std::equal(expected.begin(), expected.end(), header)) refuse("a part says more than its length");
+  if (!std::equal(expected.begin(), expected.end(), header)) refuse("the header of a part has unexpected fields");
   in_parts_frame_.message.acknowledged = acknowledged;
   unannounced_ -= bytes;
   left_ = bytes;
@@ -272,7 +272,7 @@ void FrameReader::Unfinished::expect(void* data, std::size_t size) {
   if (size > 0) missing.push_back({data, size});
 }
 
-/// Makes room for what comes next. The reserved memory is not touched before its time.
+/// Makes room for the next bytes. Memory is reserved at once, but touched only as bytes arrive.
 void FrameReader::Unfinished::expect_more(Bytes& of, std::size_t total) {
   if (of.empty()) of.reserve(total);
   const std::size_t before = of.size(), more = std::min(total - before, kMemoryStep);
@@ -285,7 +285,7 @@ void FrameReader::Unfinished::parse_metadata(const Limits& limits) {
   message.extension.assign(at, at + header.extension);
   at += header.extension;
 
-  // All descriptors are checked, alone and against the announced total, before the first byte is allocated for them.
+  // All descriptors are checked, each alone and all against the announced total, before any tensor is allocated.
   std::size_t left = header.tensor_descriptors;
   uint64_t budget = limits.max_tensor_bytes;
   std::size_t offset = kFrameHeaderBytes + metadata.size() + header.payload;
@@ -298,7 +298,8 @@ void FrameReader::Unfinished::parse_metadata(const Limits& limits) {
   }
   if (left != 0) refuse(left, " bytes follow the last tensor descriptor");
   if (offset - before_tensors != header.tensor_bytes) {
-    refuse(header.tensor_bytes, " bytes of tensors announced, their descriptors say ", offset - before_tensors);
+    refuse(header.tensor_bytes, " bytes of tensors announced, but their descriptors add up to ",
+           offset - before_tensors);
   }
   message.forks.reserve(header.references);
   for (std::size_t i = 0; i < header.references; ++i, at += kForkDescriptorBytes) {
@@ -324,7 +325,7 @@ void FrameReader::Unfinished::parse_metadata(const Limits& limits) {
   }
   for (std::size_t i = 0; i < message.placements.size(); ++i) message.placements[i] = plans[i].placement;
   phase = Phase::payload;
-  if (message.payload.size() == header.payload) expect_tensors();  // read together with what is short
+  if (message.payload.size() == header.payload) expect_tensors();  // a small payload is read together with the tensors
 }
 
 void FrameReader::Unfinished::expect_tensors() {
@@ -340,7 +341,7 @@ void FrameReader::Unfinished::expect_tensors() {
   phase = Phase::tensors;
 }
 
-/// What was expected is there. True: that was the whole message.
+/// Continues after all expected bytes have arrived. Returns true if the message is complete.
 bool FrameReader::Unfinished::phase_complete(const Limits& limits) {
   missing.clear();
   next_missing = 0;
@@ -377,7 +378,7 @@ void FrameReader::fill_from_buffer(Unfinished& frame) {
 }
 
 bool FrameReader::next(Message& message) try {
-  if (failed_) refuse("the stream is of no further use");
+  if (failed_) refuse("the stream cannot be read after an error");
   for (;;) {
     if (now_ == Comes::header) {
       if (end_ - begin_ < kFrameHeaderBytes) return false;
@@ -401,14 +402,14 @@ bool FrameReader::next(Message& message) try {
   }
 } catch (const std::bad_alloc&) {
   failed_ = true;
-  refuse("no memory for what it announces");
+  refuse("out of memory for the announced sizes");
 } catch (...) {
   failed_ = true;
   throw;
 }
 
 std::span<const MutableBuffer> FrameReader::prepare() {
-  // Here either the buffer holds less than a header, or it is empty and something is missing.
+  // At this point, either the buffer holds less than a header, or it is empty and bytes are missing.
   if (begin_ > 0) {
     std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
     end_ -= begin_;
@@ -424,7 +425,7 @@ std::span<const MutableBuffer> FrameReader::prepare() {
       prepared_[count].size = std::min(prepared_[count].size, left);
       left -= prepared_[count++].size;
     }
-    // The buffer may follow only what is missing of a whole phase, or part: bytes must not overtake each other.
+    // The buffer may be appended only if all missing bytes of the phase or part have a place: bytes must stay in order.
     complete = i == frame.missing.size() || left == 0;
   }
   if (complete && end_ < kBufferBytes) prepared_[count++] = {buffer_.get() + end_, kBufferBytes - end_};

@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kMagic[8] = {'T', 'E', 'N', 'D', 'R', 'I', 'L', '\0'};
 
-// Everything after the versions is a record {u16 id, u16 length, data}, so that versions can differ in what they say.
+// Everything after the versions is a record {u16 id, u16 length, data}, so that versions can send different records.
 enum RecordId : uint16_t {
   kWorker = 1,         // i32 rank, then the name
   kGroup = 2,          // i32 world size, then the group's id
@@ -21,11 +21,11 @@ enum RecordId : uint16_t {
   kDevices = 8,        // u8 number of CUDA devices, then 4 bytes for each entry of the map; absent: none
   kRequestWindow = 9,  // u64
   kResumption = 10,    // u32 milliseconds, u64 incarnation, u64 frames, u32 attempt, then the endpoint; absent: none
-  kEnquiry = 11,       // nothing; absent: a session
+  kEnquiry = 11,       // empty; absent: a session
   kRefusalKind = 12,   // u8; absent: 0
-  kCudaIpc = 13,       // nothing; absent: it neither lends device memory nor borrows
+  kCudaIpc = 13,       // empty; absent: the worker neither lends nor borrows device memory
   kSession = 14,       // u32 session number, u32 last attempt accepted; absent: 1 and 0
-  kPlain = 15,         // nothing; absent: over TCP, TLS continues after the hellos
+  kPlain = 15,         // empty; absent: over TCP, TLS continues after the hellos
   kFirstFeature = 64   // this and above: Hello::features
 };
 
@@ -54,7 +54,7 @@ void put_devices(Bytes& out, const DeviceReport& report) {
 
 Device get_device(const std::byte* from) {
   const auto type = get<uint8_t>(from);
-  TENDRIL_CHECK_AS(MessageError, type <= 1, "bad hello: the unknown device type ", int{type});
+  TENDRIL_CHECK_AS(MessageError, type <= 1, "bad hello: unknown device type ", int{type});
   return {static_cast<DeviceType>(type), get<int8_t>(from + 1)};
 }
 
@@ -135,7 +135,7 @@ void read_record(Hello& hello, uint16_t id, std::span<const std::byte> data) {
     case kRefusalKind:
       require_size(data.size() == 1, id);
       TENDRIL_CHECK_AS(MessageError, get<uint8_t>(data.data()) <= static_cast<uint8_t>(RefusalKind::ended),
-                       "bad hello: the unknown kind of refusal ", int{get<uint8_t>(data.data())});
+                       "bad hello: unknown kind of refusal ", int{get<uint8_t>(data.data())});
       hello.refusal_kind = static_cast<RefusalKind>(get<uint8_t>(data.data()));
       break;
     case kRefusal:
@@ -207,7 +207,7 @@ Bytes encode(const Hello& hello) {
 }
 
 std::optional<std::size_t> hello_size(std::span<const std::byte> start) {
-  // Also a part of a wrong magic is enough to hang up.
+  // The first wrong byte of the magic is enough to close the connection.
   TENDRIL_CHECK_AS(MessageError,
                    start.empty() || std::memcmp(start.data(), kMagic, std::min(start.size(), sizeof kMagic)) == 0,
                    "bad hello: it does not start with \"TENDRIL\": the other side is not a Tendril worker");
@@ -263,7 +263,7 @@ uint16_t check_hello(const Hello& mine, const HelloExpectation& expected, const 
                    " answered where worker ", describe(expected.worker.value_or(WorkerInfo{})), " was expected");
   TENDRIL_CHECK_AS(UsageError, !expected.worker || expected.worker->name.empty() || *expected.worker == theirs.worker,
                    they, " answered where worker ", describe(expected.worker.value_or(WorkerInfo{})), " was expected");
-  TENDRIL_CHECK_AS(UsageError, theirs.limits.max_payload_bytes >= kMinPayloadBytes, they, " takes payloads of ",
+  TENDRIL_CHECK_AS(UsageError, theirs.limits.max_payload_bytes >= kMinPayloadBytes, they, " accepts payloads of ",
                    theirs.limits.max_payload_bytes, " bytes, expected at least ", kMinPayloadBytes);
   TENDRIL_CHECK_AS(UsageError, theirs.request_window >= kMinRequestWindow, they, " has a request window of ",
                    theirs.request_window, " bytes, expected at least ", kMinRequestWindow);

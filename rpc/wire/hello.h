@@ -11,15 +11,15 @@
 #include "tendril/rpc/wire/wire.h"
 #include "tendril/rpc/worker.h"
 
-/// The first exchange of a connection, before any frame: the one that connects sends a Hello, the other answers with
-/// its own. Each checks the other's hello before it uses anything else. docs/wire.md has the format. Nothing here does
-/// I/O.
+/// The first exchange of a connection, before any frame: the side that connects sends a Hello, and the other side
+/// answers with one. Each side checks the hello it receives before it uses anything else. docs/wire.md describes the
+/// format. Nothing here does I/O.
 namespace tendril::rpc {
 
 inline constexpr std::size_t kMaxHelloBytes = 4096;
 inline constexpr std::size_t kHelloPrefixBytes = 12;  ///< magic and length
 
-/// Something a worker can do beyond this version; unknown ones are skipped.
+/// A capability of a worker beyond this version. Unknown ones are skipped.
 struct Feature {
   uint16_t id = 0;
   Bytes data;
@@ -27,74 +27,73 @@ struct Feature {
   friend bool operator==(const Feature&, const Feature&) = default;
 };
 
-/// That a session with this worker can go on over another connection (sent_frames.h).
+/// How a session with this worker can continue over another connection (sent_frames.h).
 struct Resumption {
   uint32_t grace_ms = 0;          ///< how long it waits for another connection; 0: the session ends with this one
-  std::string endpoint = {};      ///< where it accepts connections: there it can be asked whether it lives
-  uint64_t peer_incarnation = 0;  ///< of the other side, whose session with this one is to go on; 0: a new session
-  uint64_t received = 0;          ///< frames received in the session that is to go on
-  uint32_t attempt = 0;           ///< of the side that connects: 1, 2, 3, ...; one that was overtaken is ignored
+  std::string endpoint = {};      ///< where it accepts connections, and can be asked whether it is alive
+  uint64_t peer_incarnation = 0;  ///< incarnation of the other side in the session to continue; 0: a new session
+  uint64_t received = 0;          ///< frames received in the session to continue
+  uint32_t attempt = 0;           ///< from the side that connects: 1, 2, 3, ...; an overtaken attempt is ignored
   uint32_t taken = 0;             ///< the other side's last attempt that this side has accepted; 0: none
   uint32_t session = 1;           ///< number of the session; in a refusal of kind `ended`, of the refuser's current one
 
   friend bool operator==(const Resumption&, const Resumption&) = default;
 };
 
-/// Why a Hello is a refusal: what the other side makes of it.
+/// Why a Hello is a refusal, which decides how the other side reacts.
 enum class RefusalKind : uint8_t {
-  usage = 0,      ///< it cannot be connected as it is
-  timeout = 1,    ///< the group failed: workers did not come in time
+  usage = 0,      ///< the worker cannot connect with its current settings
+  timeout = 1,    ///< the group failed: workers did not join in time
   lost = 2,       ///< the group failed: a worker was lost
-  try_later = 3,  ///< not now
+  try_later = 3,  ///< a later attempt may succeed
   ended = 4,      ///< the session to continue has ended here; `Resumption::session` is the number of the current one
 };
 
-/// What a worker says of itself.
+/// A worker's description of itself.
 struct Hello {
   uint16_t min_version = kWireVersion, max_version = kWireVersion;
   WorkerInfo worker = {};
   int32_t world_size = 0;
   std::string group = {};                         ///< the group's id, the same for all its workers
   uint64_t incarnation = 0;                       ///< random, drawn when the worker's agent started
-  Limits limits = {};                             ///< what it is willing to receive
+  Limits limits = {};                             ///< limits of the messages that it accepts
   uint64_t request_window = uint64_t{256} << 20;  ///< bytes of requests not yet started that it keeps (flow_control.h)
   Resumption resumption = {};
-  DeviceReport devices = {};  ///< how many it has, and where it maps them to on the other's side
+  DeviceReport devices = {};  ///< the number of its devices, and its device map for the other side
   bool plain = false;         ///< over TCP, TLS ends after the hellos if both sides set this
-  /// Nobody's session begins: who says it would like to know whether it may join the group that meets here, and whom it
-  /// has reached. `group` is empty.
+  /// Asks whether the worker may join the group that meets here, and which worker it has reached. No session begins,
+  /// and `group` is empty.
   bool enquiry = false;
-  std::string refusal =
-      {};  ///< not empty: the connection is refused, and why; of an enquiry: it will not join, and why
+  std::string refusal = {};  ///< why the connection is refused or, in an enquiry, why it will not join; empty: neither
   RefusalKind refusal_kind = RefusalKind::usage;
   std::vector<Feature> features = {};
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
-/// Throws MessageError if it would exceed kMaxHelloBytes.
+/// Throws MessageError if the result would exceed kMaxHelloBytes.
 Bytes encode(const Hello& hello);
 
-/// How many bytes the Hello that starts with these has altogether; nothing while fewer than kHelloPrefixBytes are
-/// there. Throws MessageError for a wrong magic and for a length over kMaxHelloBytes: at most those are ever kept.
+/// Returns the total size of the Hello that starts with these bytes, or nullopt if there are fewer than
+/// kHelloPrefixBytes. Throws MessageError for a wrong magic, and for a size over kMaxHelloBytes: no more is ever kept.
 std::optional<std::size_t> hello_size(std::span<const std::byte> start);
 
-/// Reads one whole Hello. Throws MessageError.
+/// Reads one complete Hello. Throws MessageError.
 Hello decode_hello(std::span<const std::byte> bytes);
 
-/// What this side knows before it looks at the other's Hello. Unset fields are not checked.
+/// The values that this side expects in the Hello that it receives. Unset fields are not checked.
 struct HelloExpectation {
   std::string group = {};
   int32_t world_size = 0;
-  std::optional<WorkerInfo> worker = {};  ///< set by the one that connects: whom it meant to reach
+  std::optional<WorkerInfo> worker = {};  ///< set by the side that connects: the worker that it meant to reach
 };
 
-/// The version both speak. Throws UsageError if there is none.
+/// Returns the highest version that both sides support. Throws UsageError if they have none in common.
 uint16_t agree_on_version(const Hello& mine, const Hello& theirs);
 
-/// The version both speak. Throws UsageError that names what differs: the refusal, the version ranges, the group, the
-/// world size, the rank (out of range, or not the one meant), the name, limits that no worker may have, a device map
-/// that does not fit.
+/// Checks a received Hello, and returns the version to use. Throws UsageError that names the problem: a refusal, no
+/// common version, a different group or world size, a rank that is out of range or unexpected, a wrong name, limits
+/// below the minimum, or a device map that does not fit.
 uint16_t check_hello(const Hello& mine, const HelloExpectation& expected, const Hello& theirs);
 
 }  // namespace tendril::rpc

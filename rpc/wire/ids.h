@@ -13,8 +13,8 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-/// A name for something that never repeats: the worker that made it, that worker's incarnation (a random number drawn
-/// when its agent starts, so that a restarted worker's names differ), and a counter there.
+/// An identifier that never repeats: the worker that made it, that worker's incarnation (a random number drawn when its
+/// agent starts, so that the ids of a restarted worker differ), and a counter of that worker.
 struct GlobalId {
   WorkerId worker = -1;
   uint64_t incarnation = 0;
@@ -24,22 +24,22 @@ struct GlobalId {
   friend auto operator<=>(const GlobalId&, const GlobalId&) = default;
 };
 
-/// A referenced object.
+/// Identifies a referenced object.
 struct RRefId : GlobalId {
   friend bool operator==(const RRefId&, const RRefId&) = default;
   friend auto operator<=>(const RRefId&, const RRefId&) = default;
 };
 
-/// One user's hold on a referenced object.
+/// Identifies one user's reference to an object.
 struct ForkId : GlobalId {
   friend bool operator==(const ForkId&, const ForkId&) = default;
   friend auto operator<=>(const ForkId&, const ForkId&) = default;
 };
 
-/// Of GlobalId::number: the counter. What is above it says on which worker an object is.
+/// The counter's bits of GlobalId::number. The bits above identify the worker that holds an object.
 constexpr uint64_t kCounterMask = (uint64_t{1} << 48) - 1;
 
-/// "3.17": worker and counter. Incarnations are left out: within one group's life they add nothing for a reader.
+/// Returns the worker and the counter, such as "3.17". Incarnations are omitted: they rarely help a reader.
 std::string to_string(const GlobalId& id);
 
 }  // namespace tendril::rpc

@@ -48,12 +48,12 @@ void require(bool good, const char* what) { TENDRIL_CHECK_AS(MessageError, good,
 
 int8_t read_device(const std::byte* at) {
   const auto index = get<int8_t>(at);
-  require(index >= 0, "a negative device");
+  require(index >= 0, "a device has a negative index");
   return index;
 }
 
 LendingOffer read_offer(std::span<const std::byte> bytes) {
-  require(bytes.size() == kOfferBytes, "an offer of the wrong length");
+  require(bytes.size() == kOfferBytes, "an offer has the wrong length");
   LendingOffer offer{.segment = get<uint32_t>(&bytes[1]), .to = read_device(&bytes[5])};
   std::memcpy(offer.home.data(), &bytes[6], sizeof offer.home);
   offer.bytes = get<uint64_t>(&bytes[6 + sizeof offer.home]);
@@ -63,8 +63,8 @@ LendingOffer read_offer(std::span<const std::byte> bytes) {
 
 LendingAnswer read_answer(std::span<const std::byte> bytes) {
   require(bytes.size() >= kLendingAnswerBytes && bytes.size() <= kLendingAnswerBytes + kMaxWhy,
-          "an answer of the wrong length");
-  require(bytes[6] <= std::byte{1}, "an answer that is neither yes nor no");
+          "an answer has the wrong length");
+  require(bytes[6] <= std::byte{1}, "an answer is neither 0 nor 1");
   LendingAnswer answer{.segment = get<uint32_t>(&bytes[1]), .to = read_device(&bytes[5])};
   answer.accepted = bytes[6] == std::byte{1};
   answer.why.assign(reinterpret_cast<const char*>(bytes.data()) + kLendingAnswerBytes,
@@ -73,7 +73,7 @@ LendingAnswer read_answer(std::span<const std::byte> bytes) {
 }
 
 LendingReturn read_return(std::span<const std::byte> bytes) {
-  require(bytes.size() > 1 && bytes.size() % 8 == 1, "a return of the wrong length");
+  require(bytes.size() > 1 && bytes.size() % 8 == 1, "a return has the wrong length");
   LendingReturn given_back;
   for (std::size_t at = 1; at < bytes.size(); at += 8) given_back.ids.push_back(get<uint64_t>(&bytes[at]));
   return given_back;
@@ -98,7 +98,7 @@ LendingMessage decode_lending(std::span<const std::byte> payload) {
     case kReturn:
       return read_return(payload);
     default:
-      require(false, "its kind is unknown");
+      require(false, "unknown kind");
       return {};
   }
 }

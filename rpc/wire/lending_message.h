@@ -9,22 +9,22 @@
 #include "tendril/rpc/wire/message.h"
 #include "tendril/tensor/cuda/runtime/ipc.h"
 
-/// What the two sides of a session say to each other about device memory, in messages of kind `lending`
-/// (session/lender.h, docs/wire.md). Nothing here believes anything: sizes and numbers are the reader's to check.
+/// Messages of kind `lending`, by which the two sides of a session lend each other device memory (session/lender.h,
+/// docs/wire.md). Only the encoding is checked here: the receiver must check all sizes and numbers.
 namespace tendril::rpc {
 
-/// The lender has a segment that the other side may open for one of its devices.
+/// Offers a segment that the other side may open for one of its devices.
 struct LendingOffer {
   uint32_t segment = 0;
   int8_t to = 0;             ///< the other side's device
   cuda::DeviceId home = {};  ///< where the memory is
-  uint64_t bytes = 0;        ///< of the segment
+  uint64_t bytes = 0;        ///< size of the segment
   cuda::IpcHandle handle = {};
 
   friend bool operator==(const LendingOffer&, const LendingOffer&) = default;
 };
 
-/// The other side has opened it, or why not.
+/// Answers an offer: the segment has been opened, or why it has not.
 struct LendingAnswer {
   uint32_t segment = 0;
   int8_t to = 0;
@@ -34,16 +34,16 @@ struct LendingAnswer {
   friend bool operator==(const LendingAnswer&, const LendingAnswer&) = default;
 };
 
-/// What was lent and is not needed any more: LentPlace::id, at least one.
+/// Returns lent places that are not needed any more.
 struct LendingReturn {
-  std::vector<uint64_t> ids;
+  std::vector<uint64_t> ids;  ///< LentPlace::id; at least one
 
   friend bool operator==(const LendingReturn&, const LendingReturn&) = default;
 };
 
 using LendingMessage = std::variant<LendingOffer, LendingAnswer, LendingReturn>;
 
-/// As a message to be sent.
+/// Makes a message to send.
 Message encode(const LendingMessage& said);
 /// Reads a payload. Throws MessageError.
 LendingMessage decode_lending(std::span<const std::byte> payload);

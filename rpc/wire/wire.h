@@ -15,20 +15,20 @@
 
 TENDRIL_API_BEGIN
 
-/// Frames: messages as bytes (docs/wire.md says which byte is what). Nothing here does I/O.
+/// Frames: messages as bytes (docs/wire.md describes the format). Nothing here does I/O.
 namespace tendril::rpc {
 
 inline constexpr uint8_t kWireVersion = 0;
 inline constexpr std::size_t kFrameHeaderBytes = 104;
-inline constexpr std::size_t kTensorAlignment = 64;  ///< of each tensor's elements, from the frame's first byte
-/// A longer request or reply is sent in parts of this size, and other frames between them (transport/outgoing.h).
+inline constexpr std::size_t kTensorAlignment = 64;  ///< of each tensor's elements, relative to the frame's first byte
+/// A longer request or reply is sent in parts of this size, with other frames between them (transport/outgoing.h).
 inline constexpr std::size_t kMaxPartBytes = 256 << 10;
-/// Bytes that a request or reply between parts may have, and bytes of tensors that another frame may: so that nobody
-/// has memory for two large ones.
+/// Limit on the bytes of a request or reply between parts, and on the bytes of tensors of other frames there, so that
+/// no receiver needs memory for two large frames.
 inline constexpr uint64_t kMaxBytesBetweenParts = 1 << 20;
 
-/// Every worker takes payloads of at least so many bytes: what cannot be refused (an error, a control message) is made
-/// to fit. Who states less is not connected.
+/// Every worker must accept payloads of this size: messages that cannot be refused (errors, control messages) are made
+/// to fit. A worker that states a lower limit cannot connect.
 inline constexpr uint64_t kMinPayloadBytes = 4096;
 
 struct ConstBuffer {
@@ -40,18 +40,18 @@ struct MutableBuffer {
   std::size_t size = 0;
 };
 
-/// A message on its way out: its frame as a list of buffers that point into the message's own memory, so that tensors'
-/// elements are not copied. Of the message it keeps the arguments, its tensors' memory (not their histories), and who
-/// it is. Not thread-safe. The elements must not change until the frame has been written,
-/// or the elements have been copied (SentTensors).
+/// The frame of an outgoing message, as a list of buffers that point into the message's own memory, so that tensors'
+/// elements are not copied. Keeps the message's arguments, its tensors' memory (not their histories) and its identity.
+/// Not thread-safe. The elements must not change until the frame has been written or they have been copied
+/// (SentTensors).
 ///
-/// A view travels without the rest of its storage. A tensor whose elements fill a block without gaps in any order of
-/// its dimensions (a transpose, say) goes as that block with its strides; broadcast dimensions (stride 0) go once;
-/// anything else is packed first, in the order of its strides.
+/// A view is sent without the rest of its storage. A tensor whose elements fill a block without gaps, in any order of
+/// its dimensions (such as a transpose), is sent as that block with its strides; broadcast dimensions (stride 0) are
+/// sent once; any other tensor is packed first, in the order of its strides.
 class Frame {
  public:
-  /// Takes the message's arguments or result (its payload). Throws MessageError if the message exceeds the limits or
-  /// holds a tensor that is not on the CPU.
+  /// Moves the arguments or result (the payload) out of the message. Throws MessageError if the message exceeds the
+  /// limits or holds a tensor that is not on the CPU.
   explicit Frame(Message&& message, const Limits& limits = {}) : Frame(message, std::move(message.payload), limits) {}
   explicit Frame(const Message& message, const Limits& limits = {}) : Frame(message, Bytes(message.payload), limits) {}
   Frame(Frame&&) noexcept = default;
@@ -62,26 +62,26 @@ class Frame {
   uint64_t call_id() const noexcept { return call_id_; }
   uint8_t depth() const noexcept { return depth_; }
   bool brings_references() const noexcept { return brings_references_; }
-  /// Writes into the header how many frames of the other direction have been received, modulo 2^32. Before the frame's
-  /// first byte leaves; again when it leaves once more.
+  /// Writes into the header how many frames of the other direction have been received, modulo 2^32. Call it before the
+  /// frame's first byte leaves, and again before it is sent again.
   void acknowledge(uint32_t received) noexcept;
-  /// Says in the header that the rest comes in parts. Before the frame's first byte leaves.
+  /// Marks in the header that the rest comes in parts. Call it before the frame's first byte leaves.
   void announce_parts() noexcept;
-  /// It is a large request or reply, which leaves in parts (transport/outgoing.h).
+  /// Whether it is a large request or reply, which leaves in parts (transport/outgoing.h).
   bool goes_in_parts() const noexcept {
-    // Others are short, or must keep their order.
+    // Other kinds are short, or must keep their order.
     return size_ > kMaxPartBytes && (kind_ == MessageKind::request || kind_ == MessageKind::reply);
   }
-  /// False: elements were changed in place since the frame was made, so it would hold something else if it left now.
+  /// Whether no elements were changed in place since the frame was made. Otherwise it would now send other values.
   bool unchanged() const noexcept;
-  /// It was to be sent again, and never is: the receiver has not seen it.
+  /// Reports that the receiver has not seen the frame, which will not be sent again.
   void recall() noexcept {
     if (lending_) lending_->recalled();
   }
-  /// Hands the tensors' elements to the call that it is the request of, under the link's lock. They are copied if the
-  /// call has ended already.
+  /// Shares the tensors' elements with the call that this is the request of. Copies them if the call has already ended.
+  /// Call it under the link's lock.
   void share_tensors();
-  /// Fills `out` with the frame's bytes from offset `from` on; returns how many buffers were filled. Buffers stay valid
+  /// Fills `out` with the frame's bytes from offset `from` on; returns how many buffers were filled. They stay valid
   /// until the frame is moved or destroyed.
   std::size_t gather(std::size_t from, std::span<ConstBuffer> out) const noexcept;
 
@@ -91,46 +91,47 @@ class Frame {
   MessageKind kind_;
   uint8_t depth_;
   bool brings_references_;
-  uint32_t unacknowledged_ = 0;  // the checksum of what comes before the count of frames received
+  uint32_t unacknowledged_ = 0;  // checksum of the header before its count of received frames
   uint64_t call_id_;
   std::array<std::byte, kFrameHeaderBytes> header_;
   Bytes metadata_;  // extension, tensor descriptors, fork descriptors
   Bytes payload_;
-  std::vector<SentTensors::Block> blocks_;     // until they are shared
-  std::shared_ptr<SentTensors> sent_tensors_;  // null: not shared
+  std::vector<SentTensors::Block> blocks_;     // empty once they are shared
+  std::shared_ptr<SentTensors> sent_tensors_;  // null: never shared
   std::shared_ptr<Lending> lending_;
   std::size_t size_ = 0;
 };
 
-/// The header of a part: so many bytes of the frame that is sent in parts follow. `acknowledged`, of the last part,
-/// stands for the frame's own (Frame::acknowledge).
+/// The header of a part: `bytes` bytes of the frame that is sent in parts follow. `acknowledged` of the last part
+/// replaces the frame's own (Frame::acknowledge).
 std::array<std::byte, kFrameHeaderBytes> part_header(std::size_t bytes, uint32_t acknowledged) noexcept;
 
-/// Bytes coming in: says where the next ones belong, so that tensors' elements are received straight into their
-/// storage, and hands out the messages they make, in the order in which their last bytes come. Not thread-safe.
+/// Reads messages from incoming bytes. Provides buffers for the next bytes, so that tensors' elements are received
+/// directly into their storage, and returns messages in the order in which their last bytes arrive. Not thread-safe.
 ///
 ///     for (;;) {
 ///       while (reader.next(message)) handle(std::move(message));
 ///       reader.commit(readv(socket, reader.prepare()));
 ///     }
 ///
-/// `next` throws MessageError for bytes that are no frame; the reader is then of no further use. It keeps two
-/// unfinished messages at most: one that comes in parts, and one between them.
+/// `next` throws MessageError for bytes that do not form a frame; the reader cannot be used any more after that. It
+/// keeps at most two unfinished messages: one that comes in parts, and one between the parts.
 class FrameReader {
  public:
   explicit FrameReader(const Limits& limits = {});
 
-  /// Where the next bytes go, in this order; never empty. Valid until the next call of any member.
+  /// Returns buffers for the next bytes, to be filled in this order; never empty. Valid until the next call of any
+  /// member.
   std::span<const MutableBuffer> prepare();
-  /// `bytes` were put there.
+  /// Records that `bytes` bytes have been put there.
   void commit(std::size_t bytes);
-  /// Takes the next complete message, if there is one.
+  /// Returns whether there is a complete message, and moves it to `message`.
   bool next(Message& message);
-  /// True between frames: the peer may end the connection here without having lost a message.
+  /// Whether the reader is between frames: if the connection ends here, no message is lost.
   bool idle() const noexcept { return now_ == Comes::header && !in_parts_ && begin_ == end_ && !failed_; }
 
  private:
-  enum class Comes { header, whole, part };  ///< next
+  enum class Comes { header, whole, part };  ///< kind of the next bytes
   enum class Phase { metadata, payload, tensors };
   struct Header {
     uint32_t extension, tensor_descriptors, tensors, references;
@@ -138,13 +139,13 @@ class FrameReader {
     std::size_t metadata() const noexcept;
     std::size_t body() const noexcept { return metadata() + payload + tensor_bytes; }
   };
-  /// A frame of which the header has come.
+  /// A frame whose header has arrived.
   struct Unfinished {
     Phase phase = Phase::metadata;
     Header header{};
     Bytes metadata;
     Message message;
-    std::vector<MutableBuffer> missing;  // what the phase still wants, from next_missing on
+    std::vector<MutableBuffer> missing;  // buffers that the phase must still fill, from next_missing on
     std::size_t next_missing = 0;
     std::array<std::byte, kTensorAlignment> padding;  // received and ignored
 
@@ -171,16 +172,16 @@ class FrameReader {
   std::size_t left_ = 0;  // bytes until the next header
   Unfinished whole_, in_parts_frame_;
   bool in_parts_ = false;        // in_parts_frame_ has begun
-  std::size_t unannounced_ = 0;  // its bytes that are in no part yet
+  std::size_t unannounced_ = 0;  // its bytes not yet announced by a part
   std::array<MutableBuffer, kMaxBuffers> prepared_;
 };
 
-/// What the receiver of this message would get, without bytes in between: tensors are copied, laid out as a frame would
-/// lay them out; references are handed over. For calls of a worker to itself.
+/// Returns the message that its receiver would get, without encoding it: tensors are copied, with the layout that a
+/// frame would give them; references are passed on. For calls of a worker to itself.
 Message looped_back(Message message);
 
 /// CRC-32C (Castagnoli), as in RFC 3720: reflected polynomial 0x82F63B78, initial value and final xor all ones.
-/// `before`: the checksum of the bytes before these, to go on from.
+/// `before` is the checksum of the preceding bytes, which is continued.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0) noexcept;
 
 }  // namespace tendril::rpc

@@ -7,7 +7,7 @@
 
 #include "tendril/rpc/wire/wire.h"
 
-/// Numbers of the frame format that its writer and its reader share. docs/wire.md.
+/// Constants of the frame format (docs/wire.md) that its writer and reader share.
 namespace tendril::rpc {
 
 inline constexpr uint32_t kFrameMagic = 0x4C524454;     ///< "TDRL"
@@ -16,10 +16,10 @@ inline constexpr std::size_t kPayloadBytesOffset = 64;  ///< in the header
 inline constexpr std::size_t kAcknowledgedOffset = 96;  ///< in the header; the checksum follows
 inline constexpr std::size_t kForkDescriptorBytes = 56;
 inline constexpr uint8_t kTensorRequiresGrad = 1;  ///< flag of a tensor descriptor
-inline constexpr uint8_t kTensorLent = 2;          ///< likewise: a place follows the descriptor, and no elements
+inline constexpr uint8_t kTensorLent = 2;          ///< likewise: a LentPlace follows the descriptor; no elements do
 inline constexpr std::size_t kLentPlaceBytes = 24;
-inline constexpr uint8_t kFrameInParts = 2;  ///< flag of a header, beside MessageFlags: parts of its frame follow
-inline constexpr uint8_t kPartOfFrame = 12;  ///< kind of a header, beside MessageKind: so much of that frame follows
+inline constexpr uint8_t kFrameInParts = 2;  ///< header flag besides MessageFlags: the frame follows in parts
+inline constexpr uint8_t kPartOfFrame = 12;  ///< header kind besides MessageKind: a part of that frame follows
 
 constexpr std::size_t tensor_descriptor_bytes(int rank) noexcept { return 16 + 16 * static_cast<std::size_t>(rank); }
 

@@ -10,7 +10,7 @@ namespace tendril::rpc {
 namespace {
 
 struct Order {
-  std::array<int, Dims::kMaxDims> dims;  // those that address memory, the largest stride first
+  std::array<int, Dims::kMaxDims> dims;  // dimensions that address memory, largest stride first
   int count = 0;
 };
 

@@ -7,25 +7,26 @@
 
 namespace tendril::rpc {
 
-/// How a tensor's elements lie in a frame: one block without gaps, the dimensions in the order of their strides, those
-/// that are broadcast (stride 0) left out.
+/// The layout of a tensor's elements in a frame: one block without gaps, with the dimensions in the order of their
+/// strides, and without broadcast dimensions (stride 0).
 struct DenseLayout {
-  Dims strides;          ///< of the tensor that the receiver makes over the block
-  int64_t elements = 0;  ///< in the block
-  bool direct = false;   ///< the tensor's own memory is such a block
+  Dims strides;          ///< strides of the tensor that the receiver makes over the block
+  int64_t elements = 0;  ///< elements in the block
+  bool direct = false;   ///< whether the tensor's own memory is such a block
 };
 
-/// The layout of a tensor with these sizes and strides. The stride of a dimension of size 1 addresses nothing: it is
-/// kept up to the number of elements, else it is the row-major one. A tensor without elements has row-major strides.
+/// Returns the layout of a tensor with these sizes and strides. The stride of a dimension of size 1 addresses nothing:
+/// it is kept if it is at most the number of elements, and otherwise replaced by the row-major one. A tensor without
+/// elements has row-major strides.
 DenseLayout dense_layout(const Dims& sizes, const Dims& strides);
 
-/// The tensor's elements as `layout` orders them, in memory of their own.
+/// Copies the tensor's elements, in the order of `layout`, to new memory.
 Ref<Storage> pack(const Tensor& tensor, const DenseLayout& layout);
 
-/// A tensor that knows its sizes and has no memory: what stands in a message for one that is lent.
+/// Returns a tensor with sizes, but without memory, which represents a lent tensor in a message.
 Tensor without_memory(const Dims& sizes, const DenseLayout& layout, DType dtype);
 
-/// An uninitialised tensor over a new block. `layout.direct` must hold.
+/// Returns an uninitialised tensor over a new block. `layout.direct` must be true.
 Tensor make_dense(const Dims& sizes, const DenseLayout& layout, DType dtype);
 
 }  // namespace tendril::rpc

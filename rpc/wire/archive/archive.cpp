@@ -7,7 +7,7 @@
 
 namespace tendril::rpc {
 namespace {
-constexpr uint32_t kNone = ~uint32_t{0};  // the index of an undefined tensor, of an RRef that refers to nothing
+constexpr uint32_t kNone = ~uint32_t{0};  // the index of an undefined tensor or an empty RRef
 }
 
 void OutputArchive::tensor(const Tensor& value) {
@@ -30,10 +30,10 @@ void OutputArchive::throw_too_deep() {
 Tensor InputArchive::tensor() {
   const auto index = number<uint32_t>();
   if (index == kNone) return {};
-  // In order, each once: two arguments that share elements cannot come out of a message.
+  // In order, each once: no two values read from a message may share elements.
   if (index != next_tensor_ || index >= message_.tensors.size()) {
-    fail("tensor number " + std::to_string(index) + " of " + std::to_string(message_.tensors.size()) +
-         " where number " + std::to_string(next_tensor_) + " is due");
+    fail("got tensor " + std::to_string(index) + " of " + std::to_string(message_.tensors.size()) + ", expected " +
+         std::to_string(next_tensor_));
   }
   return std::move(message_.tensors[next_tensor_++]);
 }
@@ -42,8 +42,8 @@ std::shared_ptr<RRefState> InputArchive::reference() {
   const auto index = number<uint32_t>();
   if (index == kNone) return nullptr;
   if (index != next_reference_ || index >= message_.references.size()) {
-    fail("reference number " + std::to_string(index) + " of " + std::to_string(message_.references.size()) +
-         " where number " + std::to_string(next_reference_) + " is due");
+    fail("got reference " + std::to_string(index) + " of " + std::to_string(message_.references.size()) +
+         ", expected " + std::to_string(next_reference_));
   }
   return std::move(message_.references[next_reference_++]);
 }
@@ -60,11 +60,11 @@ void InputArchive::finish() {
 }
 
 void InputArchive::throw_truncated(std::size_t size) const {
-  fail(std::to_string(size) + " more bytes are needed, " + std::to_string(left()) + " are left");
+  fail(std::to_string(size) + " more bytes are needed, but only " + std::to_string(left()) + " are left");
 }
 
 void InputArchive::throw_count(uint64_t value) const {
-  fail("a count of " + std::to_string(value) + " elements, " + std::to_string(left()) + " bytes are left");
+  fail("a count of " + std::to_string(value) + " elements, but only " + std::to_string(left()) + " bytes are left");
 }
 
 void InputArchive::fail(const std::string& what) const {

@@ -19,11 +19,11 @@ TENDRIL_API_BEGIN
 namespace tendril::rpc {
 namespace detail {
 
-/// Numbers whose bytes in memory are those on the wire.
+/// Whether T is a number whose bytes in memory are those on the wire.
 template <class T>
 inline constexpr bool is_bulk = std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8;
 
-/// An element that takes no bytes gets one, so that a count can be checked against the bytes that are left.
+/// Writes an element, with a padding byte if it takes no bytes, so that a count can be checked against the bytes left.
 template <class T>
 void save_element(OutputArchive& archive, const T& element) {
   const std::size_t before = archive.position();
@@ -37,7 +37,7 @@ void load_element(InputArchive& archive, T& element) {
   if (archive.position() == before) archive.number<uint8_t>();
 }
 
-/// A count, then the elements in order.
+/// Writes a count, then the elements in order.
 template <class Container>
 struct SequenceSerializer {
   static void save(OutputArchive& archive, const Container& values) {
@@ -56,7 +56,7 @@ struct SequenceSerializer {
   }
 };
 
-/// A count, then the keys, or key and value in turn. A key that comes twice is an error.
+/// Writes a count, then the keys, or keys and values alternately. Duplicate keys are an error.
 template <class Container, bool is_map>
 struct AssociativeSerializer {
   static void save(OutputArchive& archive, const Container& values) {
@@ -87,7 +87,7 @@ struct AssociativeSerializer {
       } else {
         values.emplace_hint(values.end(), std::move(key));
       }
-      if (values.size() == before) archive.fail("a key that comes twice");
+      if (values.size() == before) archive.fail("duplicate key");
     }
   }
 };

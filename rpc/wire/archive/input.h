@@ -16,16 +16,16 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-/// Reads values from a received message, believing none of it: every failure is a MessageError that names the function,
-/// the argument and the byte position. Boost.Serialization's interface: `archive >> x`, `archive & x`. Used by one
-/// thread.
+/// Reads values from a received message, which is not trusted: every failure is a MessageError that names the function,
+/// the argument and the byte position. Has Boost.Serialization's interface: `archive >> x`, `archive & x`. Not
+/// thread-safe.
 class InputArchive {
  public:
   using is_saving = std::false_type;
   using is_loading = std::true_type;
 
-  /// Reads from the start of the message's payload; moves tensors and references out of it. `function` is for errors
-  /// and must outlive the archive.
+  /// Reads from the start of the message's payload, and moves tensors and references out of the message. `function` is
+  /// for errors, and must outlive the archive.
   explicit InputArchive(Message& message, const char* function = nullptr) noexcept
       : message_(message),
         at_(message.payload.data()),
@@ -44,15 +44,15 @@ class InputArchive {
     return *this >> value;
   }
 
-  /// What is read next, for errors: argument `index` counted from 1, or 0 for the result.
+  /// Sets the value that is read next, for errors: argument `index` counted from 1, or 0 for the result.
   void expect(int index, const std::type_info& type) noexcept {
     index_ = index;
     type_ = &type;
   }
-  /// Everything must have been read.
+  /// Throws MessageError unless everything has been read.
   void finish();
 
-  // ---- what Serializers are made of
+  // ---- building blocks for Serializers
   template <class T>
   T number() {
     require(sizeof(T));
@@ -65,7 +65,7 @@ class InputArchive {
     if (size > 0) std::memcpy(to, at_, size);
     at_ += size;
   }
-  /// A number of elements that take at least `bytes_each` bytes: no more than the bytes that are left can hold.
+  /// Reads a number of elements that take at least `bytes_each` bytes each. Fails if they would exceed the bytes left.
   std::size_t count(std::size_t bytes_each = 1) {
     const auto value = number<uint64_t>();
     if (value > left() / bytes_each) throw_count(value);
@@ -77,7 +77,7 @@ class InputArchive {
   std::shared_ptr<RRefState> reference();
   [[noreturn]] void fail(const std::string& what) const;
 
-  /// For the time that a container or a class is being read.
+  /// Exists while a container or a class is being read.
   class Nested {
    public:
     explicit Nested(InputArchive& archive) : archive_(archive) {
@@ -91,7 +91,7 @@ class InputArchive {
     InputArchive& archive_;
   };
 
-  // ---- parts of Boost's interface that mean nothing here
+  // ---- parts of Boost's interface that have no meaning here
   void load_binary(void* to, std::size_t size) { bytes(to, size); }
   static constexpr unsigned get_library_version() noexcept { return 0; }
   void reset_object_address(const void*, const void*) noexcept {}

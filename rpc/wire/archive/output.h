@@ -16,8 +16,8 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-/// Writes values into a message: bytes into its payload, tensors and references beside it. Boost.Serialization's
-/// interface: `archive << x`, `archive & x`. Used by one thread.
+/// Writes values into a message: bytes into its payload, tensors and references out of band. Has Boost.Serialization's
+/// interface: `archive << x`, `archive & x`. Not thread-safe.
 class OutputArchive {
  public:
   using is_saving = std::true_type;
@@ -38,7 +38,7 @@ class OutputArchive {
     return *this << value;
   }
 
-  // ---- what Serializers are made of
+  // ---- building blocks for Serializers
   template <class T>
   void number(T value) {
     bytes(&value, sizeof value);
@@ -46,7 +46,7 @@ class OutputArchive {
   void bytes(const void* data, std::size_t size) {
     if (size == 0) return;
     const std::size_t at = message_.payload.size();
-    message_.payload.resize(at + size);  // not insert(): GCC 12 warns of an overflow that cannot be
+    message_.payload.resize(at + size);  // not insert(): GCC 12 warns of an impossible overflow
     std::memcpy(message_.payload.data() + at, data, size);
   }
   void count(std::size_t value) { number(static_cast<uint64_t>(value)); }
@@ -54,7 +54,7 @@ class OutputArchive {
   void tensor(const Tensor& value);
   void reference(std::shared_ptr<RRefState> state);
 
-  /// For the time that a container or a class is being written.
+  /// Exists while a container or a class is being written.
   class Nested {
    public:
     explicit Nested(OutputArchive& archive) : archive_(archive) {
@@ -68,7 +68,7 @@ class OutputArchive {
     OutputArchive& archive_;
   };
 
-  // ---- parts of Boost's interface that mean nothing here
+  // ---- parts of Boost's interface that have no meaning here
   void save_binary(const void* data, std::size_t size) { bytes(data, size); }
   static constexpr unsigned get_library_version() noexcept { return 0; }
 

@@ -14,16 +14,16 @@ TENDRIL_API_BEGIN
 
 namespace boost::serialization {
 template <class T>
-class array_wrapper;  // <boost/serialization/array_wrapper.hpp>: costs 0.4 s to include, users of make_array do
+class array_wrapper;  // its header is slow to compile; users of make_array include it
 struct tendril_lookup;
 }  // namespace boost::serialization
 
 namespace tendril::rpc {
 namespace detail {
 
-/// The class version that `serialize` functions are given. The template argument makes namespace boost::serialization
-/// one where an unqualified `serialize(archive, value, version)` is looked for, as users expect. (`access` itself would
-/// not do: it befriends a `serialize` that fits every class and is defined nowhere.)
+/// The class version passed to `serialize` functions. The template argument makes argument-dependent lookup find an
+/// unqualified `serialize(archive, value, version)` in namespace boost::serialization, as users expect. (`access`
+/// itself cannot be used: it befriends a `serialize` that matches every class and is defined nowhere.)
 template <class = boost::serialization::tendril_lookup>
 struct ClassVersion {
   operator unsigned() const noexcept { return 0; }
@@ -34,7 +34,8 @@ concept HasFreeSerialize = requires(Archive& archive, T& value) {
   serialize(archive, value, ClassVersion<>{});
 };
 
-/// Has two members of that name, and so none that can be used, if T (or a base of it) has one, be it private.
+/// Makes the name `serialize` ambiguous in TwiceSerialize if T or a base of it has a member of that name, even a
+/// private one.
 struct HasSerialize {
   void serialize();
 };
@@ -53,9 +54,9 @@ void serialize_class(Archive& archive, T& value) {
   } else if constexpr (!HasMemberSerialize<T>) {
     static_assert(
         HasMemberSerialize<T>,
-        "this class cannot be sent to another worker, for it does not say what is to be sent: give it `template "
-        "<class Archive> void serialize(Archive& archive, unsigned version)`, as a member or as a free function "
-        "beside it, or send an RRef to an object that stays where it is");
+        "this class cannot be sent to another worker because it is not serializable: give it `template <class Archive> "
+        "void serialize(Archive& archive, unsigned version)`, as a member or as a free function in its namespace, or "
+        "send an RRef to an object that stays where it is");
   } else {
     boost::serialization::access::serialize(archive, value, 0u);  // T::serialize, which may be private
   }
@@ -73,8 +74,8 @@ inline constexpr bool is_pointer_like<std::unique_ptr<T, D>> = true;
 
 }  // namespace detail
 
-/// Numbers as they are (two's complement, IEEE 754), little-endian; enums as their underlying type; classes by their
-/// `serialize(Archive&, unsigned)`, a member or a free function, split into save and load or not.
+/// Numbers in their native representation (two's complement, IEEE 754), little-endian; enums as their underlying type;
+/// classes by their `serialize(Archive&, unsigned)`, a member or a free function, split into save and load or not.
 template <class T, class>
 struct Serializer {
   static_assert(!detail::is_pointer_like<T>,
@@ -113,14 +114,14 @@ struct Serializer {
   }
 };
 
-/// `boost::serialization::make_nvp(name, x)`: the name is not sent.
+/// `boost::serialization::make_nvp(name, x)`; the name is not sent.
 template <class T>
 struct Serializer<boost::serialization::nvp<T>> {
   static void save(OutputArchive& archive, const boost::serialization::nvp<T>& pair) { archive << pair.const_value(); }
   static void load(InputArchive& archive, const boost::serialization::nvp<T>& pair) { archive >> pair.value(); }
 };
 
-/// `boost::serialization::make_array(pointer, count)`: the elements, not the count.
+/// `boost::serialization::make_array(pointer, count)`; the elements are sent, but not the count.
 template <class T>
 struct Serializer<boost::serialization::array_wrapper<T>> {
   template <class Wrapper>

@@ -14,7 +14,7 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-/// As a std::vector of names and tensors.
+/// Encoded as a std::vector of names and tensors.
 template <>
 struct Serializer<StateDict> {
   static void save(OutputArchive& archive, const StateDict& dict) {
@@ -26,9 +26,9 @@ struct Serializer<StateDict> {
     for (std::size_t left = archive.count(); left > 0; --left) {
       StateDict::Entry entry;
       detail::load_element(archive, entry);
-      try {  // one at a time: of many that make no dict, none but the first is kept
+      try {  // one at a time: invalid entries do not accumulate in memory
         dict.insert(std::move(entry.first), std::move(entry.second));
-      } catch (const Error& error) {  // a name that is empty or there twice, an undefined tensor
+      } catch (const Error& error) {  // an empty or duplicate name, or an undefined tensor
         archive.fail(error.what());
       }
     }

@@ -37,7 +37,7 @@ struct Serializer<std::tuple<T...>> {
   }
 };
 
-/// A byte, 0 or 1, then the value if there is one.
+/// Writes a byte, 0 or 1, then the value if there is one.
 template <class T>
 struct Serializer<std::optional<T>> {
   static void save(OutputArchive& archive, const std::optional<T>& value) {
@@ -61,7 +61,7 @@ struct Serializer<std::monostate> {
   static void load(InputArchive&, std::monostate) {}
 };
 
-/// The alternative's index as 32 bits, then its value.
+/// Writes the alternative's index as 32 bits, then its value.
 template <class... T>
 struct Serializer<std::variant<T...>> {
   static void save(OutputArchive& archive, const std::variant<T...>& value) {
@@ -73,7 +73,7 @@ struct Serializer<std::variant<T...>> {
   static void load(InputArchive& archive, std::variant<T...>& value) {
     const InputArchive::Nested nested(archive);
     const auto index = archive.number<uint32_t>();
-    if (index >= sizeof...(T)) archive.fail("a std::variant with an alternative that does not exist");
+    if (index >= sizeof...(T)) archive.fail("a std::variant has an unknown alternative");
     load_alternative(archive, value, index, std::index_sequence_for<T...>());
   }
 

@@ -1,4 +1,4 @@
-// expected: what is received is made by its default constructor
+// expected: a received value is made by its default constructor
 #include "depth.h"
 #include "tendril/rpc/call.h"
 

@@ -1,4 +1,4 @@
-// The limit on unauthenticated connections, and the log of refused ones.
+// Tests the limit on unauthenticated connections, and the log of refused ones.
 #include "tendril/rpc/connect/half_open.h"
 
 #include <boost/test/unit_test.hpp>
@@ -22,7 +22,7 @@ struct Stranger {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(there_is_room_for_so_many_and_the_oldest_gives_way_once_it_has_had_its_time) {
+BOOST_AUTO_TEST_CASE(oldest_connection_yields_after_half_a_second) {
   HalfOpen<Stranger> half_open(2);
   const Clock::time_point start{};
   std::vector<std::shared_ptr<Stranger>> all;
@@ -38,21 +38,21 @@ BOOST_AUTO_TEST_CASE(there_is_room_for_so_many_and_the_oldest_gives_way_once_it_
   BOOST_TEST(!all[0]->closed);
   BOOST_TEST(come(start + 500ms));
   BOOST_TEST((all[0]->closed && !all[1]->closed));
-  half_open.remove(all[1].get());  // proven
+  half_open.remove(all[1].get());  // it has authenticated
   BOOST_TEST(come(start + 501ms));
   BOOST_TEST(!come(start + 502ms));
-  all[2].reset();  // gone without a word
+  all[2].reset();  // destroyed without `remove`
   BOOST_TEST(come(start + 10s));
   BOOST_TEST(half_open.size() == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(a_refusal_is_said_once_a_minute_and_then_how_often) {
+BOOST_AUTO_TEST_CASE(refusals_are_logged_once_a_minute) {
   RefusalNotes notes;
   const Clock::time_point start{};
   BOOST_TEST(notes.add("a: noise", start).value() == "a: noise");
   for (int i = 0; i < 1000; ++i) BOOST_TEST(!notes.add("a: noise", start + 1s));
   BOOST_TEST(notes.add("b: noise", start + 2s).value() == "b: noise");
-  BOOST_TEST(notes.add("a: noise", start + 61s).value() == "a: noise (and 1000 times more since this was last said)");
+  BOOST_TEST(notes.add("a: noise", start + 61s).value() == "a: noise (and 1000 times more since this was last logged)");
   int lines = 0;
   for (int i = 0; i < 1000; ++i) lines += notes.add(std::to_string(i), start + 3s).has_value() ? 1 : 0;
   BOOST_TEST(lines <= 8);

@@ -1,4 +1,4 @@
-// Connections to an agent's TCP port, with and without the shared key.
+// Tests connections to an agent's TCP port, with and without the shared key.
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
@@ -51,7 +51,7 @@ AgentOptions options_of(const char* name, int rank, const SharedKey& key = group
 
 Agent::Endpoint listen_tcp(Agent& agent) { return agent.listen({.unix_socket = false}); }
 
-/// That the agent still serves.
+/// Checks that the agent still serves calls.
 void check_alive(Agent& agent, const Agent::Endpoint& endpoint) {
   Agent friendly(options_of("friend", 1), functions());
   friendly.connect(agent.self(), endpoint, Clock::now() + 60s);
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(key_holder_learns_that_the_group_differs) {
   check_alive(agent, endpoint);
 }
 
-// docs/wire.md, written by hand: what others must do to connect.
+// Follows docs/wire.md as another implementation would, without using the library's code.
 int offer_documented_key(SSL* ssl, const EVP_MD*, const unsigned char** identity, std::size_t* bytes,
                          SSL_SESSION** session) {
   constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(wrong_key_is_reported) {
   BOOST_TEST(contains(error_of_connecting(other, endpoint),
                       "connect to worker 'server' (rank 0): the other side does not hold this worker's key (another "
                       "key)"));
-  Agent none(options_of("none", 1, SharedKey()), functions());  // this user's, then
+  Agent none(options_of("none", 1, SharedKey()), functions());  // uses this user's key
   BOOST_TEST(contains(error_of_connecting(none, endpoint), "does not hold this worker's key (this user's key"));
   BOOST_TEST(agent.peers().empty());
   check_alive(agent, endpoint);
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(another_group_with_the_key_is_refused) {
   check_alive(agent, endpoint);
 }
 
-BOOST_AUTO_TEST_CASE(silent_connections_shut_nobody_out) {
+BOOST_AUTO_TEST_CASE(silent_connections_do_not_block_workers) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = listen_tcp(agent);
   const std::string begun("\x16\x03\x01\x02\x01\x01", 6);
@@ -212,15 +212,15 @@ BOOST_AUTO_TEST_CASE(dialler_retries_a_listener_that_hangs_up) {
   boost::asio::ip::tcp::acceptor busy(io, {boost::asio::ip::address_v4::loopback(), 0});
   const Agent::Endpoint endpoint{.tcp_host = std::string("127.0.0.1"), .tcp_port = busy.local_endpoint().port()};
   std::jthread listener([&] {
-    for (int i = 0; i < 2; ++i) busy.accept().close();  // as one that is full does
+    for (int i = 0; i < 2; ++i) busy.accept().close();  // like a listener without room
     busy.close();
   });
   Agent agent(options_of("dialler", 1), functions());
-  // It came back, until nobody was there any more.
+  // It retried until no process listened any more.
   BOOST_CHECK_THROW(agent.connect({std::string("server"), 0}, endpoint, Clock::now() + 60s), PeerLostError);
 }
 
-BOOST_AUTO_TEST_CASE(used_up_descriptors_shut_nobody_out) {
+BOOST_AUTO_TEST_CASE(exhausted_descriptors_do_not_block_workers) {
   Agent agent(options_of("server", 0), functions());
   rlimit usual{};
   BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &usual) == 0);
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(used_up_descriptors_shut_nobody_out) {
   ::setrlimit(RLIMIT_NOFILE, &usual);
 }
 
-BOOST_AUTO_TEST_CASE(key_opens_routable_addresses) {
+BOOST_AUTO_TEST_CASE(key_allows_routable_addresses) {
   Agent agent(options_of("server", 0), functions());
   BOOST_CHECK_EXCEPTION(agent.listen({.unix_socket = false, .tcp_host = std::string("0.0.0.0")}), UsageError,
                         [](const UsageError& e) { return contains(e.what(), "set advertised_host"); });
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(key_opens_routable_addresses) {
       {.unix_socket = false, .tcp_host = std::string("0.0.0.0"), .advertised_host = std::string("localhost")});
   BOOST_TEST(endpoint.tcp_host == "localhost");
   check_alive(agent, endpoint);
-  // 203.0.113.0/24 is nobody's: with a key it is dialled, without one it is not.
+  // 203.0.113.0/24 is reserved for documentation. The agent dials it with a key, and refuses to without one.
   const Agent::Endpoint nobody = Agent::Endpoint::parse("tcp:203.0.113.1:9");
   Agent with(options_of("with", 1), functions()), without(options_of("without", 1, SharedKey()), functions());
   BOOST_CHECK_EXCEPTION(with.connect(agent.self(), nobody, Clock::now() + 50ms), RpcError,

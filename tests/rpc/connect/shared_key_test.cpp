@@ -1,4 +1,4 @@
-// Keys, and the files in which they lie.
+// Tests shared keys and their files.
 #include "tendril/rpc/shared_key.h"
 
 #include <fcntl.h>
@@ -57,7 +57,7 @@ std::string complaint(const std::string& path) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_key_is_none_until_it_is_given) {
+BOOST_AUTO_TEST_CASE(default_key_is_empty) {
   const SharedKey none;
   BOOST_TEST(!none);
   BOOST_TEST(none.bytes().empty());
@@ -68,14 +68,14 @@ BOOST_AUTO_TEST_CASE(a_key_is_none_until_it_is_given) {
   BOOST_TEST(text(copy) == text(a));
 }
 
-BOOST_AUTO_TEST_CASE(a_key_has_16_to_1024_bytes) {
+BOOST_AUTO_TEST_CASE(key_has_16_to_1024_bytes) {
   for (const std::size_t size : {16, 1024}) BOOST_TEST(SharedKey(std::vector<std::byte>(size)).bytes().size() == size);
   for (const std::size_t size : {0, 15, 1025}) {
     BOOST_CHECK_THROW(SharedKey(std::vector<std::byte>(size)), UsageError);
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_file_is_read_whole) {
+BOOST_AUTO_TEST_CASE(key_file_is_read_completely) {
   const Folder folder;
   const std::string content = std::string("16 bytes\n\0 more\n", 16);
   BOOST_TEST(text(SharedKey::from_file(folder.file(content))) == content);
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_read_whole) {
   BOOST_TEST(text(SharedKey::from_file(folder.file(std::string(1024, 'x')))).size() == 1024u);
 }
 
-BOOST_AUTO_TEST_CASE(a_file_that_others_can_reach_or_of_the_wrong_length_is_refused) {
+BOOST_AUTO_TEST_CASE(unsafe_or_missized_key_files_are_refused) {
   const Folder folder;
   const std::string good(32, 'k');
   for (const mode_t mode : {0640, 0604, 0620, 0601, 0666}) {
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_others_can_reach_or_of_the_wrong_length_is_refu
   }
 }
 
-BOOST_AUTO_TEST_CASE(no_error_shows_a_key) {
+BOOST_AUTO_TEST_CASE(errors_do_not_show_keys) {
   const Folder folder;
   const std::string secret = "SECRETSECRETSECRET";
   BOOST_TEST(!contains(complaint(folder.file(secret, 0644)), "SECRET"));
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(no_error_shows_a_key) {
   BOOST_TEST(!contains(SharedKey::from_file(folder.file(secret)).origin(), "SECRET"));
 }
 
-BOOST_AUTO_TEST_CASE(the_users_key_is_made_once_whoever_asks_first) {
+BOOST_AUTO_TEST_CASE(user_key_is_created_once) {
   const Folder folder;
   const std::string where = folder.path + "/tendril";
   std::vector<std::string> seen(8);
@@ -124,10 +124,10 @@ BOOST_AUTO_TEST_CASE(the_users_key_is_made_once_whoever_asks_first) {
   BOOST_TEST((info.st_mode & 07777) == 0600u);
   BOOST_REQUIRE(::stat(where.c_str(), &info) == 0);
   BOOST_TEST((info.st_mode & 07777) == 0700u);
-  BOOST_TEST(std::distance(fs::directory_iterator(where), {}) == 1);  // nothing half made is left
+  BOOST_TEST(std::distance(fs::directory_iterator(where), {}) == 1);  // no temporary file is left
 }
 
-BOOST_AUTO_TEST_CASE(a_users_key_that_others_have_a_say_in_is_refused) {
+BOOST_AUTO_TEST_CASE(user_key_open_to_others_is_refused) {
   const Folder folder;
   const auto error = [&](const std::string& where) { return text_of_error([&] { detail::key_in_folder(where); }); };
   const std::string open = folder.path + "/open";
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_users_key_that_others_have_a_say_in_is_refused) {
   BOOST_TEST(contains(error(link), "must belong to this user alone"));
   BOOST_REQUIRE(::chmod((mine + "/key").c_str(), 0644) == 0);
   BOOST_TEST(contains(error(mine), "chmod 600"));
-  BOOST_TEST(contains(error(folder.path + "/no/such"), "cannot make the folder"));
+  BOOST_TEST(contains(error(folder.path + "/no/such"), "cannot create the folder"));
   if (::geteuid() == 0) {
     const std::string foreign = folder.path + "/foreign";
     fs::create_directory(foreign);

@@ -1,4 +1,4 @@
-// Groups whose TCP connections use TLS: their members, and processes outside the group.
+// Tests groups whose TCP connections use TLS: their members, and processes outside the group.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -81,7 +81,7 @@ class ErrorOutput {
   const int before_;
 };
 
-/// A worker of the group that listens under TLS, and how many members find it as it should be.
+/// A worker of the group that listens with TLS.
 struct Server {
   Server() : agent(options_of("server", 0, authority.member("server")), functions()) {
     endpoint = agent.listen({.unix_socket = false});
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(certificate_of_another_authority_is_refused) {
 BOOST_AUTO_TEST_CASE(stranger_that_trusts_the_group_is_refused) {
   Server server;
   const ErrorOutput said;
-  // Its own authority and the group's in one file: it takes the server's certificate, and the server not its.
+  // It trusts its own authority and the group's, so it accepts the server's certificate, but the server refuses its.
   const Authority elsewhere(server.folder, "elsewhere");
   const TlsFiles files = elsewhere.issue("other");
   std::ofstream(files.authority, std::ios::app) << std::ifstream(server.folder.path() + "/authority.pem").rdbuf();
@@ -329,7 +329,7 @@ BOOST_AUTO_TEST_CASE(scanners_learn_nothing) {
 
 BOOST_AUTO_TEST_CASE(silent_connections_are_closed) {
   Server server;
-  // A good certificate, and then no hello.
+  // Presents a valid certificate, but sends no hello.
   const TlsFiles good = server.authority.issue("good");
   const RawClient member(server.endpoint);
   RawTls silent(member.socket(), true, &good);
@@ -377,7 +377,7 @@ BOOST_AUTO_TEST_CASE(members_messages_are_checked) {
   server.check_alive();
 }
 
-BOOST_AUTO_TEST_CASE(certificates_open_routable_addresses) {
+BOOST_AUTO_TEST_CASE(certificates_allow_routable_addresses) {
   Server server;
   Agent agent(options_of("routable", 0, server.authority.member("routable")), functions());
   const Agent::Endpoint endpoint = agent.listen(

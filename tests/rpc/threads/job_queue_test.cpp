@@ -15,7 +15,7 @@ using namespace tendril::rpc::detail;
 
 namespace {
 
-/// A job with a name of one letter.
+/// A job with a one-letter name.
 struct Named final : Job {
   Named(char given, JobSource* from, int at) : name(given), from_(from), level_(at) {}
   void run(std::unique_ptr<Job>) noexcept override {}
@@ -43,7 +43,7 @@ std::string popped(JobQueue& queue, std::size_t count = 1000, int lowest = 0) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(jobs_of_one_source_run_in_the_order_in_which_they_came) {
+BOOST_AUTO_TEST_CASE(jobs_of_one_source_run_in_order) {
   JobQueue queue;
   JobSource one;
   push(queue, "abc", &one);
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(jobs_of_one_source_run_in_the_order_in_which_they_came) {
   BOOST_TEST(queue.empty());
 }
 
-BOOST_AUTO_TEST_CASE(what_was_begun_goes_on_before_each_source_has_begun_twice_more) {
+BOOST_AUTO_TEST_CASE(continuations_wait_for_one_job_per_source) {
   std::array<JobSource, 8> sources;
   JobQueue queue;
   for (JobSource& source : sources) push(queue, std::string(100, 'r'), &source);
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(what_was_begun_goes_on_before_each_source_has_begun_twice_m
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_source_of_one_job_does_not_wait_for_all_jobs_of_another) {
+BOOST_AUTO_TEST_CASE(busy_source_does_not_starve_others) {
   JobSource many, few;
   JobQueue queue;
   push(queue, std::string(100'000, 'm'), &many);
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_source_of_one_job_does_not_wait_for_all_jobs_of_another) 
   BOOST_TEST(popped(queue, 2) == "mm");
 }
 
-BOOST_AUTO_TEST_CASE(levels_take_turns_where_all_may_start) {
+BOOST_AUTO_TEST_CASE(levels_take_turns) {
   JobQueue queue;
   JobSource one;
   push(queue, "0000", &one, 0);
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(levels_take_turns_where_all_may_start) {
   BOOST_TEST(popped(queue) == "05c0500");
 }
 
-BOOST_AUTO_TEST_CASE(jobs_below_a_level_stay_and_keep_their_turns) {
+BOOST_AUTO_TEST_CASE(jobs_below_the_level_keep_their_turns) {
   JobQueue queue;
   JobSource one, other;
   push(queue, "ab", &one, 0);
@@ -97,8 +97,8 @@ BOOST_AUTO_TEST_CASE(jobs_below_a_level_stay_and_keep_their_turns) {
   BOOST_TEST(popped(queue) == "azb");
 }
 
-BOOST_AUTO_TEST_CASE(all_are_listed_and_end_with_the_queue) {
-  JobSource one, other;  // outlive the queue
+BOOST_AUTO_TEST_CASE(queue_lists_and_destroys_all_jobs) {
+  JobSource one, other;  // must outlive the queue
   JobQueue queue;
   push(queue, "abc", &one, 0);
   push(queue, "d", &other, 0);

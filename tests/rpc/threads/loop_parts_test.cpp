@@ -1,4 +1,4 @@
-// The parts of a loop, each by itself: which job may start, what may be held back, what the leader waits for.
+// Tests the parts of a loop separately: slots, held sends, the reactor, ShortMutex and ProcessorUse.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ struct Named final : Job {
   int at;
 };
 std::unique_ptr<Job> job(char name, int level = 0) { return std::make_unique<Named>(name, level); }
-/// Starts all that may start; their names.
+/// Starts all jobs that may start, and returns their names.
 std::string start(Slots& slots) {
   std::string names;
   Slot slot = Slot::none;
@@ -45,7 +45,7 @@ std::string start(Slots& slots) {
   return names;
 }
 
-/// One end of a connection; what was read there.
+/// Reads one end of a connection, and keeps the text.
 struct Reader final : Reactor::Watched {
   explicit Reader(int s) : socket(s) {}
   bool ready(uint32_t events) override {
@@ -53,7 +53,7 @@ struct Reader final : Reactor::Watched {
     char bytes[16];
     const ssize_t count = ::recv(socket, bytes, sizeof bytes, MSG_DONTWAIT);
     if (count > 0) text.append(bytes, static_cast<std::size_t>(count));
-    if (text.ends_with('!')) throw std::runtime_error("this reader has had enough");
+    if (text.ends_with('!')) throw std::runtime_error("thrown by a test, in a reader");
     return count > 0;
   }
   void failed(std::exception_ptr) noexcept override { failures += 1; }
@@ -81,13 +81,13 @@ struct CountingSender final : HeldSends::Sender {
   int written = 0;
 };
 
-BOOST_AUTO_TEST_CASE(as_many_jobs_start_as_there_are_slots_and_one_that_waits_makes_room) {
+BOOST_AUTO_TEST_CASE(waiting_job_frees_its_slot) {
   Slots slots(2, 16);
   for (const char name : {'a', 'b', 'c', 'd'}) slots.push(job(name));
   BOOST_TEST(start(slots) == "ab");
   slots.give_back(Slot::handler);
   BOOST_TEST(start(slots) == "c");
-  slots.take_back(Slot::handler);  // three run, of two
+  slots.take_back(Slot::handler);  // three run with two slots
   BOOST_TEST(slots.running() == 3);
   slots.ended(Slot::handler);
   BOOST_TEST(start(slots) == "");
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(as_many_jobs_start_as_there_are_slots_and_one_that_waits_ma
   BOOST_TEST(slots.begun() == 4u);
 }
 
-BOOST_AUTO_TEST_CASE(near_the_cap_on_threads_only_what_others_wait_for_starts) {
+BOOST_AUTO_TEST_CASE(only_nested_calls_start_near_thread_cap) {
   Slots slots(16, 8);  // one thread for the sockets, one for calls that handlers wait for
   for (int i = 0; i < 7; ++i) slots.push(job('o'));
   BOOST_TEST(start(slots) == "oooooo");
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(near_the_cap_on_threads_only_what_others_wait_for_starts) {
   BOOST_TEST(start(slots) == "n");
 }
 
-BOOST_AUTO_TEST_CASE(destructors_wait_for_a_poll_interval_and_run_one_at_a_time) {
+BOOST_AUTO_TEST_CASE(destructors_are_delayed_and_run_singly) {
   Slots slots(4, 16);
   slots.push_release(job('x'));
   slots.push_release(job('y'));
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(destructors_wait_for_a_poll_interval_and_run_one_at_a_time)
   BOOST_TEST(start(slots) == "z");
 }
 
-BOOST_AUTO_TEST_CASE(destructors_that_wait_leave_threads_for_nested_calls) {
+BOOST_AUTO_TEST_CASE(blocked_destructors_leave_threads_for_nested_calls) {
   Slots slots(2, 10);  // one thread for the sockets, one for nested calls
   for (int i = 0; i < 20; ++i) slots.push_release(job('x'));
   slots.stop_delaying();
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(destructors_that_wait_leave_threads_for_nested_calls) {
   BOOST_TEST(start(slots) == "n");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_sent_is_held_back_only_while_nobody_leads) {
+BOOST_AUTO_TEST_CASE(frames_are_held_only_without_a_leader) {
   Leadership leadership;
   HeldSends held(leadership);
   const auto sender = std::make_shared<CountingSender>();
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(what_is_sent_is_held_back_only_while_nobody_leads) {
   BOOST_TEST(sender->written == 2);
 }
 
-BOOST_AUTO_TEST_CASE(a_leader_is_told_what_can_be_read_and_that_it_has_ended) {
+BOOST_AUTO_TEST_CASE(reactor_reports_readability_and_end) {
   Reactor reactor;
   Connected connected;
   connected.say("early");
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(busy_asio_does_not_starve_links) {
   BOOST_TEST(connected.reader->text == "text");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_watched_any_more_is_not_told_what_was_noticed_before) {
+BOOST_AUTO_TEST_CASE(unwatch_drops_pending_events) {
   Reactor reactor;
   Connected first, second;
   reactor.watch(first.here.get(), first.reader);
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_watched_any_more_is_not_told_what_was_noticed_b
   BOOST_TEST(other.reader->text.empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_leader_that_sleeps_is_woken_by_what_is_posted_by_timers_and_by_an_interrupt) {
+BOOST_AUTO_TEST_CASE(posts_timers_and_interrupts_wake_the_leader) {
   Reactor reactor;
   std::atomic<int> run{0};
   std::thread other([&] { reactor.post([&] { ++run; }); });
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_leader_that_sleeps_is_woken_by_what_is_posted_by_timers_a
   BOOST_TEST(!reactor.take_interrupt());
 }
 
-BOOST_AUTO_TEST_CASE(an_error_in_anothers_io_is_not_thrown_at_who_leads_and_the_rest_goes_on) {
+BOOST_AUTO_TEST_CASE(callback_errors_do_not_reach_the_leader) {
   Reactor reactor;
   const Connected one;
   reactor.watch(one.here.get(), one.reader);
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(an_error_in_anothers_io_is_not_thrown_at_who_leads_and_the_
   reactor.unwatch(one.here.get());
 
   int run = 0;
-  reactor.post([] { throw std::runtime_error("thrown by a test, in what was posted"); });
+  reactor.post([] { throw std::runtime_error("thrown by a test, in a posted function"); });
   Timer timer(reactor);
   timer.call_after(0ms, [&] {
     ++run;
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(an_error_in_anothers_io_is_not_thrown_at_who_leads_and_the_
   while (run < 4) BOOST_REQUIRE(reactor.run_one(soon()));
 }
 
-BOOST_AUTO_TEST_CASE(functions_that_post_themselves_again_keep_nobody_from_being_read) {
+BOOST_AUTO_TEST_CASE(reposting_functions_do_not_starve_reads) {
   Reactor reactor;
   Connected connected;
   reactor.watch(connected.here.get(), connected.reader);
@@ -261,9 +261,9 @@ BOOST_AUTO_TEST_CASE(functions_that_post_themselves_again_keep_nobody_from_being
   BOOST_TEST(connected.reader->text == "x");
 }
 
-BOOST_AUTO_TEST_CASE(a_short_mutex_lets_one_thread_in_at_a_time_and_wakes_who_waits) {
+BOOST_AUTO_TEST_CASE(short_mutex_excludes_threads_and_wakes_waiters) {
   ShortMutex mutex;
-  int64_t count = 0;  // what two threads at once would miscount
+  int64_t count = 0;  // two threads inside at once would miscount it
   bool inside = false;
   std::atomic<int> met{0};
   std::array<std::atomic<pid_t>, 4> ids{};  // 0: not started, or finished
@@ -306,8 +306,8 @@ BOOST_AUTO_TEST_CASE(a_short_mutex_lets_one_thread_in_at_a_time_and_wakes_who_wa
   BOOST_TEST(count == 20'001);
 }
 
-/// Looks at a thread that has been in one job since the beginning and computes for `part` of the time, every 10 us
-/// until `end`; how often its clock was read.
+/// Samples a thread that has been in one job since `begun`. `until` samples it every 10 us until `end`, while it
+/// computes for `part` of the time, and returns how often its processor time was read.
 struct Looks {
   Looks(ProcessorUse& u, Clock::time_point b) : use(u), begun(b) {}
   int until(Clock::time_point end, double part) {
@@ -321,11 +321,11 @@ struct Looks {
   ProcessorUse& use;
   const Clock::time_point begun;
   Clock::time_point now = begun + 5us;
-  std::chrono::nanoseconds used{7'000'000};  // of earlier jobs
+  std::chrono::nanoseconds used{7'000'000};  // by earlier jobs
   bool seen = false;
 };
 
-BOOST_AUTO_TEST_CASE(a_job_computes_until_its_thread_has_been_seen_to_sleep) {
+BOOST_AUTO_TEST_CASE(job_counts_as_computing_until_it_sleeps) {
   const Clock::time_point begin{1s};
   ProcessorUse use;
   Looks looks(use, begin);
@@ -333,13 +333,13 @@ BOOST_AUTO_TEST_CASE(a_job_computes_until_its_thread_has_been_seen_to_sleep) {
   BOOST_TEST(looks.seen);  // it is too early to tell
   looks.until(begin + 100us, 0);
   BOOST_TEST(!looks.seen);
-  BOOST_TEST(looks.until(begin + 20ms, 0.01) < 30);  // it goes on sleeping, and is looked at every millisecond
+  BOOST_TEST(looks.until(begin + 20ms, 0.01) < 30);  // a thread that stays asleep is sampled every millisecond
   BOOST_TEST(!looks.seen);
   looks.until(begin + 23ms, 1);
   BOOST_TEST(looks.seen);
   looks.until(begin + 24ms, 0.02);
   BOOST_TEST(!looks.seen);
-  Looks next(use, begin + 25ms);  // nothing is known of the next job
+  Looks next(use, begin + 25ms);  // nothing is known about the next job
   next.until(begin + 25ms + 40us, 0);
   BOOST_TEST(next.seen);
 }

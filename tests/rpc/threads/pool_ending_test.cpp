@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(ended_pool_runs_jobs_in_place) {
   const tendril::Ref<Loop> loop(new Loop({.name = std::string("loop")}));
   loop->start();
   BOOST_REQUIRE(loop->end_by(Clock::time_point::max()));
-  std::atomic<bool> here{false};  // what is posted between the two steps of the end, by a thread of the program's
+  std::atomic<bool> here{false};  // set by a job posted between the two steps of the end, from outside the pool
   post(*loop, [&, by = std::this_thread::get_id()] { here = std::this_thread::get_id() == by; });
   BOOST_TEST(here.load());
   (void)loop->stop();
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(queued_jobs_run_before_the_end) {
   loop->start();
   std::atomic<int> run{0};
   std::latch end{1};
-  post(*loop, [&] { end.wait(); });  // has the only slot, until the end has begun
+  post(*loop, [&] { end.wait(); });  // holds the only slot until the end has begun
   for (int i = 0; i < 10; ++i) post(*loop, [&] { post(*loop, [&] { ++run; }); });
   BOOST_TEST(!loop->end_by(Clock::now()));
   end.count_down();

@@ -1,4 +1,4 @@
-// More waiting handlers than a worker may have threads.
+// Tests with more waiting handlers than a worker may have threads.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <thread>
@@ -21,7 +21,7 @@ std::atomic<int> parked{0};
 const Functions& functions() {
   static const Functions table([](Functions& f) {
     f.add(kEcho, "echo", [](InboundCall& inbound) { inbound.reply(reply("echo")); });
-    // b: waits for a, which waits for b.
+    // b waits for a, which waits for b.
     f.add(kNest, "nest", [](InboundCall& inbound) {
       ++parked;
       inbound.reply(call(inbound.agent(), inbound.from().id, request(kHop)).wait());

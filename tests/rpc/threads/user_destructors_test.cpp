@@ -13,7 +13,7 @@ int twice(int x) { return 2 * x; }
 
 std::atomic<int> ended{0}, answers{0};
 
-/// Makes a call at its end. What it was moved to does so in its place.
+/// Makes a call in its destructor. After a move, only the destructor of the new object does.
 struct Calls {
   Calls() = default;
   Calls(int f, int t) : from(f), to(t) {}
@@ -41,7 +41,7 @@ int there_and_back(int there, int back) {
   blocking([] { gate.wait_for(30s); });
   return rpc_sync<&twice>(Cluster::agent(there), back, 1);
 }
-/// Makes a call at its end to a function that calls back.
+/// In its destructor, calls a function that calls back.
 struct CallsThere {
   CallsThere(int f, int t) : from(f), to(t) {}
   ~CallsThere() {
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(unread_results_destructor_may_call) {
   reset();
   Cluster cluster(2);
   for (int i = 0; i < 10; ++i) rpc_async<&result>(cluster[0], 1);
-  BOOST_TEST(all_ended(20));  // the callee's own, and the caller's
+  BOOST_TEST(all_ended(20));  // the callee's and the caller's
 }
 
 BOOST_AUTO_TEST_CASE(captured_objects_destructor_may_call) {
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(arguments_destructor_may_call) {
   reset();
   Cluster cluster(2);
   BOOST_TEST((rpc_sync<&passed_on>(cluster[0], 1, Calls(1, 0), 1, 0)) == 2);
-  BOOST_TEST(all_ended(2));  // the caller's own, and the callee's
+  BOOST_TEST(all_ended(2));  // the caller's and the callee's
 }
 
 BOOST_AUTO_TEST_CASE(blocked_destructors_leave_threads_for_nested_calls) {

@@ -1,4 +1,4 @@
-// How the pool shares its threads: slots, waiting handlers, coroutines, I/O callbacks.
+// Tests how the pool shares its threads: slots, waiting handlers, coroutines, I/O callbacks.
 #include <algorithm>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
@@ -23,7 +23,7 @@ namespace {
 
 enum Function : uint64_t { kEcho = 1, kPark, kBlockUntilReleased, kRelease, kWaitForGate };
 
-/// What handlers of one test wait for; made anew by each test.
+/// The handlers of a test wait for it. Each test creates a new one.
 std::unique_ptr<Promise<>> gate;
 std::atomic<int> parked{0};
 std::latch* blocked = nullptr;
@@ -65,12 +65,12 @@ void reset() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_thousand_coroutines_park_on_one_thread) {
+BOOST_AUTO_TEST_CASE(thousand_coroutines_park_on_one_thread) {
   reset();
   AgentPair pair(functions(), one_thread());
   std::vector<Future<Message>> futures;
   for (int i = 0; i < 1000; ++i) futures.push_back(call(*pair.a, 1, request(kPark)));
-  // One thread at work: when this has been answered, all before it have been started.
+  // With one worker thread, all earlier calls have been started once this one is answered.
   call(*pair.a, 1, request(kEcho)).wait();
   BOOST_TEST(parked == 1000);
   BOOST_TEST(pair.b->metrics().unanswered_calls == 1000u);
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_thousand_coroutines_park_on_one_thread) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(a_declared_wait_lets_the_only_slot_go_on) {
+BOOST_AUTO_TEST_CASE(declared_wait_frees_the_only_slot) {
   AgentPair pair(functions(), one_thread());
   std::latch latch(1);
   blocked = &latch;
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_declared_wait_lets_the_only_slot_go_on) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(handlers_that_wait_give_their_slot_back) {
+BOOST_AUTO_TEST_CASE(waiting_handlers_release_their_slot) {
   reset();
   AgentPair pair(functions(), one_thread());
   std::vector<Future<Message>> futures;
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(handlers_that_wait_give_their_slot_back) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(past_the_cap_on_threads_calls_wait_for_handlers_to_end) {
+BOOST_AUTO_TEST_CASE(calls_queue_at_the_thread_cap) {
   reset();
   AgentPair pair(functions(), {.num_worker_threads = 1, .max_threads = 4});
   std::vector<Future<Message>> futures;
@@ -118,18 +118,18 @@ BOOST_AUTO_TEST_CASE(past_the_cap_on_threads_calls_wait_for_handlers_to_end) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(a_wait_in_an_io_callback_is_an_error) {
+BOOST_AUTO_TEST_CASE(wait_in_io_callback_throws) {
   reset();
   AgentPair pair(functions(), one_thread());
   const Future<Message> answered = call(*pair.a, 1, request(kPark));
-  // Attached before the reply can have come, so it runs on the thread that reads it.
+  // Attached before the reply can arrive, so it runs on the thread that reads the reply.
   const Future<std::string> nested =
       answered.then([&](Future<Message>) { return text(call(*pair.a, 1, request(kEcho, "x")).wait()); });
   gate->set_value();
   BOOST_CHECK_EXCEPTION(nested.wait(), UsageError, [](const UsageError& e) {
     return std::string(e.what()).find("I/O callback") != std::string::npos;
   });
-  // The way to do it: return the future.
+  // The correct way is to return the future.
   reset();
   const Future<Message> again = call(*pair.a, 1, request(kPark));
   const Future<Message> flat = again.then([&](Future<Message>) { return call(*pair.a, 1, request(kEcho, "x")); });
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_wait_in_an_io_callback_is_an_error) {
   check_at_rest(*pair.a);
 }
 
-BOOST_AUTO_TEST_CASE(a_plain_promise_set_by_another_thread_wakes_a_waiting_handler_and_a_leading_thread) {
+BOOST_AUTO_TEST_CASE(promise_set_by_another_thread_wakes_waiter) {
   reset();
   AgentPair pair(functions(), one_thread());
   Promise<int> promise(&pair.a->executor());
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_plain_promise_set_by_another_thread_wakes_a_waiting_handl
   BOOST_TEST(text(call(*pair.a, 1, request(kEcho, "on")).wait()) == "on");
 }
 
-BOOST_AUTO_TEST_CASE(posted_jobs_run_in_the_pool_in_their_posters_context) {
+BOOST_AUTO_TEST_CASE(posted_jobs_keep_their_posters_context) {
   Agent agent({.name = std::string("solo"), .num_worker_threads = 1}, functions());
   CallContext context;
   context.trace_id = 8;
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(posted_jobs_run_in_the_pool_in_their_posters_context) {
   BOOST_TEST(in_pool);
 }
 
-BOOST_AUTO_TEST_CASE(many_threads_wait_while_requests_come_in) {
+BOOST_AUTO_TEST_CASE(many_threads_wait_while_requests_arrive) {
   AgentPair pair(functions(), one_thread());
   std::atomic<int> right{0};
   std::vector<std::thread> threads;
@@ -181,13 +181,13 @@ BOOST_AUTO_TEST_CASE(many_threads_wait_while_requests_come_in) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(a_leader_polls_as_long_as_a_wake_up_costs_and_pauses_where_that_does_not_pay) {
+BOOST_AUTO_TEST_CASE(polling_pauses_when_it_does_not_pay) {
   using std::chrono::microseconds;
   using std::chrono::nanoseconds;
   const nanoseconds cost = microseconds(100);
   detail::Polling polling(cost);
   Clock::time_point now{std::chrono::hours(1)};
-  for (int i = 0; i < 1000; ++i) {  // as often as it pays
+  for (int i = 0; i < 1000; ++i) {  // without limit while it pays off
     BOOST_TEST((polling.budget(now) == cost));
     polling.polled(now += microseconds(90), microseconds(90), true);
   }
@@ -197,17 +197,17 @@ BOOST_AUTO_TEST_CASE(a_leader_polls_as_long_as_a_wake_up_costs_and_pauses_where_
     polling.polled(now += cost, cost, false);
     pause = std::min(2 * pause, 128);
     BOOST_TEST((polling.budget(now + pause * cost - microseconds(1)) == nanoseconds(0)));
-    now += pause * cost;  // however long it slept meanwhile: then it tries again
+    now += pause * cost;  // after the pause it polls again
   }
   polling.polled(now += microseconds(10), microseconds(10), true);
-  BOOST_TEST((polling.budget(now) == cost));  // it pays again
+  BOOST_TEST((polling.budget(now) == cost));  // it pays off again
   polling.polled(now += microseconds(4000), microseconds(4000), true);
   BOOST_TEST((polling.budget(now) == nanoseconds(0)));  // another thread had the core
   BOOST_TEST((polling.budget(now + microseconds(8000)) == cost));
   BOOST_TEST(!detail::Polling(nanoseconds(0)).possible());
 }
 
-BOOST_AUTO_TEST_CASE(what_a_wake_up_costs_here_is_measured_once) {
+BOOST_AUTO_TEST_CASE(wakeup_cost_is_measured_once) {
   const std::chrono::nanoseconds cost = detail::wakeup_cost();
   BOOST_TEST(cost.count() > 0);
   BOOST_TEST((cost <= std::chrono::milliseconds(1)));
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(what_a_wake_up_costs_here_is_measured_once) {
   BOOST_TEST(detail::cores_to_use() <= static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-BOOST_AUTO_TEST_CASE(a_destructor_does_not_wait_for_the_handler_for_which_the_thread_that_watched_it_was_woken) {
+BOOST_AUTO_TEST_CASE(destructor_does_not_wait_for_a_handler) {
   struct Call final : Job {
     explicit Call(std::function<void()> called) : f(std::move(called)) {}
     void run(std::unique_ptr<Job>) noexcept override { f(); }
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(a_destructor_does_not_wait_for_the_handler_for_which_the_th
   BOOST_TEST(late == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_waiter_that_needs_the_lead_no_more_when_it_is_handed_to_it_passes_it_on) {
+BOOST_AUTO_TEST_CASE(finished_waiter_passes_leadership_on) {
   const tendril::Ref<detail::Loop> loop(new detail::Loop({.name = "test", .slots = 2, .max_threads = 16}));
   loop->start();
   int stuck = 0;
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_needs_the_lead_no_more_when_it_is_handed_to_i
     {
       Promise<> warm(loop.get());  // the pool thread that completes it resigns: the next waiter leads
       loop->post_io([&] {
-        if (::gettid() != here) (void)falls_asleep(here);  // else the waiting thread leads already
+        if (::gettid() != here) (void)falls_asleep(here);  // otherwise the waiting thread already leads
         warm.set_value();
       });
       warm.future().wait();

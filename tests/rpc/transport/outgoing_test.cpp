@@ -1,4 +1,4 @@
-// In which order frames' bytes leave, and that the reader at the other end makes the same frames of them.
+// Tests the order in which frames' bytes leave, and that the reader at the other end restores the same frames.
 #include "tendril/rpc/transport/outgoing.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void push(Outgoing& out, Message message) {
   out.push(one);
 }
 
-/// Writes at most `most` bytes as a socket would take them, `buffers` at a time; returns them.
+/// Writes at most `most` bytes, like a socket, with `buffers` buffers; returns the bytes.
 Bytes write(Outgoing& out, std::size_t most, FrameList& done, std::size_t buffers = 64) {
   out.make_part([] { return 7u; });
   std::vector<ConstBuffer> gathered(buffers);
@@ -81,7 +81,7 @@ bool is_whole(const Message& message, int64_t bytes) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_small_frame_waits_for_one_part_of_a_large_one_at_most) {
+BOOST_AUTO_TEST_CASE(small_frame_waits_for_one_part) {
   Outgoing out;
   FrameList done;
   push(out, with_tensor(1, 10 * kLarge));
@@ -106,14 +106,14 @@ BOOST_AUTO_TEST_CASE(a_small_frame_waits_for_one_part_of_a_large_one_at_most) {
   BOOST_TEST(reader.idle());
 }
 
-BOOST_AUTO_TEST_CASE(only_large_requests_and_replies_leave_in_parts) {
+BOOST_AUTO_TEST_CASE(only_large_requests_leave_in_parts) {
   BOOST_TEST(Frame(with_tensor(1, kLarge)).goes_in_parts());
   BOOST_TEST(Frame(with_tensor(1, kLarge, MessageKind::reply)).goes_in_parts());
   BOOST_TEST(!Frame(with_tensor(1, kLarge / 2)).goes_in_parts());
   BOOST_TEST(!Frame(with_tensor(1, kLarge, MessageKind::group)).goes_in_parts());
 }
 
-BOOST_AUTO_TEST_CASE(large_frames_leave_one_after_the_other) {
+BOOST_AUTO_TEST_CASE(large_frames_leave_one_by_one) {
   Outgoing out;
   FrameList done;
   push(out, with_tensor(1, 3 * kLarge));
@@ -123,8 +123,8 @@ BOOST_AUTO_TEST_CASE(large_frames_leave_one_after_the_other) {
              boost::test_tools::per_element());
 }
 
-/// The bytes are those of TLS's records: one that the socket has not taken whole is to be given again.
-BOOST_AUTO_TEST_CASE(what_was_to_be_written_next_stays_so_until_it_is) {
+/// TLS needs this: a record that the socket has not fully taken must be written again with the same bytes.
+BOOST_AUTO_TEST_CASE(unwritten_bytes_keep_their_order) {
   for (const std::size_t begun : {1u, 150u, 5000u}) {
     Outgoing out;
     FrameList done;
@@ -149,8 +149,8 @@ BOOST_AUTO_TEST_CASE(what_was_to_be_written_next_stays_so_until_it_is) {
   }
 }
 
-/// Frames of all sizes, sockets that take what they like, and connections that break anywhere: all come once.
-BOOST_AUTO_TEST_CASE(whatever_is_lost_each_frame_comes_once_and_whole) {
+/// Uses frames of all sizes, sockets that take any number of bytes, and connections that break anywhere.
+BOOST_AUTO_TEST_CASE(each_frame_arrives_once_despite_losses) {
   const std::vector<int64_t> sizes{0, 10, 0, 5000, kLarge, 0, 2 * kLarge + 77, 300, kLarge - 1000};
   for (const uint64_t seed : seeds({}, 30)) {
     std::mt19937 random(static_cast<unsigned>(seed));
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(whatever_is_lost_each_frame_comes_once_and_whole) {
         ++seen;
         if (received.received(message.frame_bytes)) sent.acknowledged(received.say());
       }
-      if (arrive < bytes.size() || chance(50)) {  // the connection is lost, and another made
+      if (arrive < bytes.size() || chance(50)) {  // the connection is lost and replaced
         reader = FrameReader();
         out.give_back(queue);
         sent.stopped();

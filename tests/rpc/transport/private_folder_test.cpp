@@ -24,7 +24,7 @@ struct Base {
   Base() { BOOST_REQUIRE(::mkdtemp(path.data()) != nullptr); }
   ~Base() { fs::remove_all(path); }
 
-  /// A folder as a worker that was killed long ago leaves it.
+  /// Creates a folder like that of a worker that was killed long ago.
   fs::path abandoned(const std::string& name, mode_t mode = 0700) const {
     fs::path folder = fs::path(path) / name;
     BOOST_REQUIRE(::mkdir(folder.c_str(), mode) == 0);
@@ -42,7 +42,7 @@ struct Base {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(it_is_private_and_gone_at_the_end) {
+BOOST_AUTO_TEST_CASE(folder_is_private_and_removed_at_end) {
   const Base base;
   {
     const PrivateFolder folder(base.path);
@@ -54,12 +54,12 @@ BOOST_AUTO_TEST_CASE(it_is_private_and_gone_at_the_end) {
   BOOST_TEST(fs::is_empty(base.path));
 }
 
-BOOST_AUTO_TEST_CASE(where_none_can_be_made_it_says_so) {
+BOOST_AUTO_TEST_CASE(failed_creation_throws) {
   BOOST_CHECK_THROW(PrivateFolder("/proc/self"), tendril::rpc::UsageError);
   BOOST_CHECK_THROW(PrivateFolder("/nowhere"), tendril::rpc::UsageError);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_killed_worker_left_is_swept) {
+BOOST_AUTO_TEST_CASE(folders_of_killed_workers_are_swept) {
   const Base base;
   base.abandoned("tendril-aaaaaa");
   base.abandoned("tendril-bbbbbb");
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(what_a_killed_worker_left_is_swept) {
   BOOST_TEST(fs::is_empty(base.path));
 }
 
-BOOST_AUTO_TEST_CASE(what_lives_or_starts_or_is_not_ours_is_left_alone) {
+BOOST_AUTO_TEST_CASE(live_new_and_foreign_folders_are_kept) {
   const Base base;
   const PrivateFolder alive(base.path);
   Base::make_old(fs::path(alive.socket_path()).parent_path());

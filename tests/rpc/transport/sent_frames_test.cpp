@@ -1,4 +1,4 @@
-// What is kept of frames until they have come, and what is sent again.
+// Tests which frames are kept until they are acknowledged, and which are sent again.
 #include "tendril/rpc/transport/sent_frames.h"
 #include "tests/seed.h"
 
@@ -37,7 +37,7 @@ void write(SentFrames& sent, FrameList list) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(what_has_come_is_forgotten_and_the_rest_is_sent_again_in_order) {
+BOOST_AUTO_TEST_CASE(unacknowledged_frames_are_resent_in_order) {
   SentFrames sent;
   write(sent, frames(1, 5));
   BOOST_TEST(sent.bytes().total() == 5 * kFrameHeaderBytes);
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(what_has_come_is_forgotten_and_the_rest_is_sent_again_in_or
   BOOST_TEST(sent.bytes().total() == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_frame_may_have_come_before_its_writer_knows_that_it_is_written) {
+BOOST_AUTO_TEST_CASE(acknowledgement_may_precede_written) {
   SentFrames sent;
   FrameList hand = frames(1, 3);
   sent.taken(3);
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_frame_may_have_come_before_its_writer_knows_that_it_is_wr
   BOOST_TEST(ids(sent.acknowledged(3)) == (std::vector<uint64_t>{3}), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(counts_that_cannot_be_are_refused) {
+BOOST_AUTO_TEST_CASE(impossible_counts_are_refused) {
   SentFrames sent;
   BOOST_CHECK_THROW(sent.acknowledged(1), MessageError);
   write(sent, frames(1, 4));
@@ -72,8 +72,8 @@ BOOST_AUTO_TEST_CASE(counts_that_cannot_be_are_refused) {
   BOOST_TEST(queue.empty());
 }
 
-/// Two ends and a connection that loses what is on its way, at random: everything comes once, in order.
-BOOST_AUTO_TEST_CASE(whatever_is_lost_each_frame_comes_once_and_in_order) {
+/// Sends frames over a connection that randomly loses those in flight: each must arrive once, in order.
+BOOST_AUTO_TEST_CASE(each_frame_arrives_once_despite_losses) {
   for (const uint64_t seed : seeds({}, 200)) {
     std::mt19937 random(static_cast<unsigned>(seed));
     const auto chance = [&](unsigned in) { return random() % in == 0; };
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(whatever_is_lost_each_frame_comes_once_and_in_order) {
         if (received.received(kFrameHeaderBytes)) sent.acknowledged(received.say());
       }
       if (chance(5)) sent.acknowledged(received.say());
-      if (chance(20)) {  // the connection is lost, and another made
+      if (chance(20)) {  // the connection is lost and replaced
         on_the_way.clear();
         sent.resumed(received.count(), queue);
       }

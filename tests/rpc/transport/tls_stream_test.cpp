@@ -1,4 +1,4 @@
-// TLS over a socket pair, without agents.
+// Tests TLS over a socket pair, without agents.
 #include "tendril/rpc/transport/tls_stream.h"
 
 #include <poll.h>
@@ -45,7 +45,7 @@ using tendril::testing::test_seed;
 struct SocketPair {
   SocketPair() {
     BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-    const int size = 20'000;  // so that writers find it full
+    const int size = 20'000;  // small, so that writers often find it full
     for (const int end : ends) ::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
   }
   ~SocketPair() {
@@ -59,7 +59,7 @@ struct SocketPair {
   int ends[2] = {-1, -1};
 };
 
-/// Both sides take turns until both are done.
+/// Continues both handshakes by turns until both are done.
 void shake_hands(TlsStream& a, TlsStream& b) {
   for (int i = 0; i < 100; ++i) {
     const bool first = a.handshake() == TlsStream::Progress::done, second = b.handshake() == TlsStream::Progress::done;
@@ -68,7 +68,7 @@ void shake_hands(TlsStream& a, TlsStream& b) {
   BOOST_FAIL("no end of the handshake");
 }
 
-/// On any thread, where Boost.Test's own may not be used; nor do they leave errno alone.
+/// Can be used on any thread and keeps errno, unlike the checks of Boost.Test.
 void check(bool good, const std::string& what) {
   if (!good) throw std::runtime_error(what);
 }
@@ -85,7 +85,7 @@ std::vector<char> numbered_bytes(std::size_t n) {
   return bytes;
 }
 
-/// In parts of all sizes, gathered by up to ten.
+/// Writes in parts of all sizes, up to ten at a time.
 void write_all(TlsStream& stream, int socket, const std::vector<char>& bytes) {
   std::minstd_rand random(static_cast<unsigned>(test_seed(1)));
   for (std::size_t at = 0; at < bytes.size();) {
@@ -130,7 +130,7 @@ std::vector<char> read_all(TlsStream& stream, int socket, std::size_t size) {
   return bytes;
 }
 
-/// Two sides whose bytes the test passes on.
+/// Two sides between which the test forwards the bytes.
 struct Relay {
   Relay() {
     for (bool done = false; !done;) {
@@ -141,7 +141,7 @@ struct Relay {
       if (n > 0) BOOST_REQUIRE(::send(near.ends[1], passing.data(), static_cast<std::size_t>(n), 0) == n);
     }
   }
-  /// From a to b.
+  /// Forwards bytes from a to b.
   void pass(std::size_t most, bool change) {
     const ssize_t n = ::recv(near.ends[1], passing.data(), std::min(most, passing.size()), MSG_DONTWAIT);
     if (n <= 0) return;
@@ -155,10 +155,10 @@ struct Relay {
   TlsStream a{authority.member("a").context(), near.stream(0), TlsStream::Side::dialler};
   TlsStream b{authority.member("b").context(), far.stream(0), TlsStream::Side::acceptor};
   std::array<char, 8192> passing;
-  std::size_t offered = 0;  // to a, which could not take it
+  std::size_t offered = 0;  // bytes that `a` was given and could not take
 };
 
-BOOST_AUTO_TEST_CASE(both_directions_at_once_and_many_keys_later_every_byte_is_what_it_was) {
+BOOST_AUTO_TEST_CASE(bytes_survive_both_directions_and_key_changes) {
   const Certificates folder;
   const Certificates::Authority authority(folder, "authority");
   const SocketPair sockets;
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(both_directions_at_once_and_many_keys_later_every_byte_is_w
   BOOST_TEST((got_back == back));
 }
 
-BOOST_AUTO_TEST_CASE(a_byte_that_was_changed_on_the_way_is_noticed) {
+BOOST_AUTO_TEST_CASE(changed_byte_is_detected) {
   Relay relay;
   char text[] = "a hundred dollars";
   const iovec all{text, sizeof text};
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_byte_that_was_changed_on_the_way_is_noticed) {
   BOOST_TEST(contains(relay.b.describe(EPROTO), "bad record mac"), relay.b.describe(EPROTO));
 }
 
-BOOST_AUTO_TEST_CASE(no_more_arrives_than_was_counted_as_written) {
+BOOST_AUTO_TEST_CASE(only_counted_bytes_arrive) {
   Relay relay;
   std::minstd_rand random(static_cast<unsigned>(test_seed(2)));
   const std::vector<char> bytes = numbered_bytes(400'000);
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(no_more_arrives_than_was_counted_as_written) {
       relay.offered = part.iov_len - static_cast<std::size_t>(std::max<ssize_t>(n, 0));
       if (n > 0) written += static_cast<std::size_t>(n);
     }
-    // A little, which makes room for a record at most; now and then all there is.
+    // Usually a little, which makes room for at most one record; sometimes everything.
     const unsigned passes = random() % 4 == 0 ? 8 : 1;
     for (unsigned i = 0; i < passes; ++i) relay.pass(1 + random() % 4000, false);
     std::array<char, 4096> got;
@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE(stream_below_continues_after_the_last_record) {
   BOOST_TEST(got == std::string(rest));
 }
 
-BOOST_AUTO_TEST_CASE(files_that_others_would_refuse_are_refused_at_once) {
+BOOST_AUTO_TEST_CASE(unacceptable_files_are_refused_at_once) {
   const Certificates folder;
   const Certificates::Authority authority(folder, "authority"), other(folder, "other");
   const TlsFiles good = authority.issue("good"), foreign = other.issue("foreign");

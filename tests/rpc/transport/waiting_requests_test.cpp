@@ -1,4 +1,4 @@
-// Requests that wait for room: whose turn is next.
+// Tests the order in which requests that wait for room leave.
 #include "tendril/rpc/transport/waiting_requests.h"
 
 #include <boost/test/unit_test.hpp>
@@ -28,7 +28,7 @@ std::vector<uint64_t> ids(const FrameList& list) {
   return ids;
 }
 
-/// Those that leave if there is room for so many.
+/// Admits as many requests as there is `room` for, and returns their ids.
 std::vector<uint64_t> admitted(WaitingRequests& waiting, std::size_t room, int closed_to = -1) {
   FrameList to;
   waiting.admit(to, closed_to, [&](const Frame&) { return to.size() < room; });
@@ -39,7 +39,7 @@ using Ids = std::vector<uint64_t>;
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(those_of_one_depth_leave_in_the_order_in_which_they_came) {
+BOOST_AUTO_TEST_CASE(requests_of_one_depth_keep_their_order) {
   WaitingRequests waiting;
   for (const uint64_t id : {3, 1, 2, 5}) push(waiting, id);
   BOOST_TEST(waiting.size() == 4u);
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(those_of_one_depth_leave_in_the_order_in_which_they_came) {
   BOOST_TEST(waiting.empty());
 }
 
-BOOST_AUTO_TEST_CASE(requests_that_handlers_make_leave_first_and_may_leave_where_others_may_not) {
+BOOST_AUTO_TEST_CASE(deeper_requests_leave_first) {
   WaitingRequests waiting;
   push(waiting, 1, 0);
   push(waiting, 2, 1);
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(requests_that_handlers_make_leave_first_and_may_leave_where
   BOOST_TEST(!waiting.is_before(0));
 }
 
-BOOST_AUTO_TEST_CASE(one_that_is_withdrawn_leaves_the_order_of_the_others_as_it_is) {
+BOOST_AUTO_TEST_CASE(withdrawal_keeps_the_others_order) {
   WaitingRequests waiting;
   for (uint64_t id = 1; id <= 5; ++id) push(waiting, id, id == 4 ? 1 : 0);
   FrameList withdrawn;

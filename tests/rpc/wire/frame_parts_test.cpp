@@ -1,11 +1,11 @@
-// Large frames that come in parts, other frames between them.
+// Tests large frames that come in parts, with other frames between the parts.
 #include "tests/rpc/wire/frames.h"
 
 BOOST_AUTO_TEST_SUITE(frame_parts)
 
 using namespace wire_frames;
 
-BOOST_AUTO_TEST_CASE(a_frame_may_come_in_parts_with_others_between_them) {
+BOOST_AUTO_TEST_CASE(frames_may_come_between_parts) {
   const std::size_t body = Frame(everything()).size() - kFrameHeaderBytes;
   for (std::size_t part = 1; part < body; part += 7) {
     std::vector<std::size_t> parts(body / part, part);
@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(a_frame_may_come_in_parts_with_others_between_them) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(frames_in_parts_have_the_golden_bytes) {
+BOOST_AUTO_TEST_CASE(frames_in_parts_have_golden_bytes) {
   FrameReader reader;
   const std::vector<Message> read = read_all(reader, golden("parts.bin"));
   BOOST_REQUIRE_EQUAL(read.size(), 2u);
@@ -43,29 +43,30 @@ BOOST_AUTO_TEST_CASE(frames_in_parts_have_the_golden_bytes) {
   BOOST_TEST((parts == expected));
 }
 
-BOOST_AUTO_TEST_CASE(parts_that_cannot_be_are_refused) {
+BOOST_AUTO_TEST_CASE(invalid_parts_are_refused) {
   const Bytes part = in_parts(with_bytes(0, 100), {50});
   const auto header = part_header(10, 0);
   const Bytes alone(header.begin(), header.end());
-  BOOST_TEST(contains(complaint(alone), "a part of nothing"));
-  BOOST_TEST(contains(complaint(in_parts(with_bytes(0, 100), {50, 50, 0})), "a part of nothing"));  // it has ended
-  BOOST_TEST(contains(complaint(joined(part, patched(alone, 64, uint64_t{51}))), "a part of 51 bytes, 50 are left"));
+  BOOST_TEST(contains(complaint(alone), "a part without a frame"));
+  BOOST_TEST(contains(complaint(in_parts(with_bytes(0, 100), {50, 50, 0})), "a part without a frame"));  // it has ended
+  BOOST_TEST(
+      contains(complaint(joined(part, patched(alone, 64, uint64_t{51}))), "a part of 51 bytes, but 50 are left"));
   BOOST_TEST(contains(complaint(joined(part, patched(alone, 64, uint64_t{0}))), "a part of 0 bytes"));
   BOOST_TEST(contains(complaint(joined(part, patched(alone, 64, UINT64_MAX))), "50 are left"));
-  BOOST_TEST(contains(complaint(joined(part, patched(alone, 8, uint64_t{1}))), "more than its length"));
-  BOOST_TEST(contains(complaint(joined(part, part)), "one that has not ended"));
+  BOOST_TEST(contains(complaint(joined(part, patched(alone, 8, uint64_t{1}))), "unexpected fields"));
+  BOOST_TEST(contains(complaint(joined(part, part)), "has not ended"));
   Frame nothing((Message()));
   nothing.announce_parts();
-  BOOST_TEST(contains(complaint(bytes_of(nothing)), "nothing in it"));
-  // Two large ones would be twice the memory that the limits say.
+  BOOST_TEST(contains(complaint(bytes_of(nothing)), "but is empty"));
+  // Two large ones would take twice the memory that the limits allow.
   const auto large = static_cast<int64_t>(kMaxBytesBetweenParts);
   BOOST_TEST(contains(complaint(joined(part, bytes_of(Frame(with_bytes(large))))), "between parts announced"));
   BOOST_TEST(complaint(joined(part, bytes_of(Frame(with_bytes(large - 4096))))) == "");
-  // The limits hold for what comes in parts too.
+  // The limits also apply to frames in parts.
   BOOST_TEST(contains(complaint(in_parts(with_bytes(0, 5000), {1}), {.max_payload_bytes = 4096}), "the limit is 4096"));
 }
 
-BOOST_AUTO_TEST_CASE(a_connection_that_ends_between_parts_has_lost_a_message) {
+BOOST_AUTO_TEST_CASE(reader_is_not_idle_between_parts) {
   FrameReader reader;
   BOOST_TEST(read_all(reader, in_parts(with_bytes(0, 100), {50})).empty());
   BOOST_TEST(!reader.idle());

@@ -11,7 +11,7 @@
 #include "tests/contains.h"
 #include "tests/rpc/messages.h"
 
-/// Messages and the bytes of their frames, right and wrong ones, for the tests beside this file.
+/// Valid and invalid messages and frames, for the tests in this folder.
 namespace wire_frames {
 
 using namespace tendril;
@@ -41,7 +41,7 @@ inline Bytes numbers(std::initializer_list<uint32_t> values) {
   return bytes;
 }
 
-/// A frame's header with some of its bytes changed and the checksum made right again.
+/// Changes bytes of a frame's header, and updates its checksum.
 template <class T>
 Bytes patched(Bytes frame, std::size_t offset, T value) {
   std::memcpy(frame.data() + offset, &value, sizeof value);
@@ -72,7 +72,7 @@ inline Message everything() {
   return message;
 }
 
-/// A frame in parts of so many bytes each.
+/// Returns the frame in parts of these sizes.
 inline Bytes in_parts(Message message, std::vector<std::size_t> parts) {
   Frame frame(std::move(message));
   frame.announce_parts();

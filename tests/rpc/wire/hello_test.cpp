@@ -44,7 +44,7 @@ using tendril::test::contains;
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(hellos_have_the_golden_bytes_both_ways) {
+BOOST_AUTO_TEST_CASE(hellos_have_golden_bytes_both_ways) {
   Hello full = observer();
   full.features = {{64, {}}, {65, bytes_of("abc")}};
   BOOST_TEST((encode(full) == golden("hello.bin")));
@@ -56,14 +56,14 @@ BOOST_AUTO_TEST_CASE(hellos_have_the_golden_bytes_both_ways) {
   BOOST_TEST((decode_hello(golden("refusal.bin")) == refusal));
 }
 
-BOOST_AUTO_TEST_CASE(what_a_worker_says_of_its_devices_has_the_golden_bytes_both_ways) {
+BOOST_AUTO_TEST_CASE(device_reports_have_golden_bytes_both_ways) {
   Hello hello = observer();
   hello.devices = {.cuda_devices = 2, .map = {{0, 1}, {kCPU, cuda(0)}}};
   BOOST_TEST((encode(hello) == golden("devices_hello.bin")));
   BOOST_TEST((decode_hello(golden("devices_hello.bin")) == hello));
 }
 
-BOOST_AUTO_TEST_CASE(that_a_worker_lends_device_memory_is_said_beside_its_devices) {
+BOOST_AUTO_TEST_CASE(cuda_ipc_is_a_separate_record) {
   Hello hello = decode_hello(golden("devices_hello.bin"));
   hello.devices.cuda_ipc = true;
   const Bytes bytes = encode(hello);
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(only_later_sessions_need_a_record) {
   BOOST_CHECK_THROW(decode_hello(bad), MessageError);
 }
 
-BOOST_AUTO_TEST_CASE(a_report_of_devices_that_lies_is_refused) {
+BOOST_AUTO_TEST_CASE(invalid_device_report_is_refused) {
   const Bytes good = golden("devices_hello.bin");
   const std::size_t count = good.size() - 9;
   const auto complaint_of = [&](std::size_t offset, int value) -> std::string {
@@ -119,18 +119,18 @@ BOOST_AUTO_TEST_CASE(a_report_of_devices_that_lies_is_refused) {
   BOOST_TEST(contains(complaint_of(count - 2, 8), "record 8 has the wrong length"));
 }
 
-BOOST_AUTO_TEST_CASE(the_size_is_known_from_the_first_twelve_bytes) {
+BOOST_AUTO_TEST_CASE(size_is_known_after_twelve_bytes) {
   const Bytes bytes = encode(observer());
   for (std::size_t size = 0; size < kHelloPrefixBytes; ++size) BOOST_TEST(!hello_size(std::span(bytes).first(size)));
   BOOST_TEST(hello_size(std::span(bytes).first(kHelloPrefixBytes)).value() == bytes.size());
 }
 
-BOOST_AUTO_TEST_CASE(a_stranger_is_recognised_by_its_first_byte) {
+BOOST_AUTO_TEST_CASE(first_wrong_byte_is_refused) {
   BOOST_CHECK_THROW(hello_size(bytes_of("GET / HTTP/1.1")), MessageError);
   BOOST_CHECK_THROW(hello_size(bytes_of("X")), MessageError);
 }
 
-BOOST_AUTO_TEST_CASE(a_hello_over_4_kib_is_refused_before_it_is_kept) {
+BOOST_AUTO_TEST_CASE(hello_over_4_kib_is_refused) {
   Bytes bytes = encode(observer());
   const uint32_t length = kMaxHelloBytes;
   std::memcpy(bytes.data() + 8, &length, 4);
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_hello_over_4_kib_is_refused_before_it_is_kept) {
   BOOST_CHECK_THROW(encode(large), MessageError);
 }
 
-BOOST_AUTO_TEST_CASE(every_truncation_and_every_flipped_bit_is_survived) {
+BOOST_AUTO_TEST_CASE(truncations_and_bit_flips_are_survived) {
   const Bytes good = golden("hello.bin");
   for (std::size_t size = 0; size < good.size(); ++size) {
     BOOST_CHECK_THROW(decode_hello(std::span(good).first(size)), MessageError);
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(every_truncation_and_every_flipped_bit_is_survived) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(records_that_this_version_does_not_know_are_skipped) {
+BOOST_AUTO_TEST_CASE(unknown_records_are_skipped) {
   Bytes bytes = encode(observer());
   const Bytes unknown = {std::byte{40}, std::byte{0}, std::byte{2}, std::byte{0}, std::byte{1}, std::byte{2}};
   bytes.insert(bytes.end(), unknown.begin(), unknown.end());
@@ -164,19 +164,19 @@ BOOST_AUTO_TEST_CASE(records_that_this_version_does_not_know_are_skipped) {
   BOOST_TEST((decode_hello(bytes) == observer()));
 }
 
-BOOST_AUTO_TEST_CASE(the_right_peer_is_accepted) {
+BOOST_AUTO_TEST_CASE(expected_peer_is_accepted) {
   BOOST_TEST(check_hello(agent(), {"cartpole-7", 3, WorkerInfo{"obs1", 2}}, observer()) == kWireVersion);
   BOOST_TEST(check_hello(agent(), {}, observer()) == kWireVersion);
 }
 
-BOOST_AUTO_TEST_CASE(the_highest_common_version_is_spoken) {
+BOOST_AUTO_TEST_CASE(highest_common_version_is_chosen) {
   Hello mine = agent(), theirs = observer();
   mine.min_version = 2, mine.max_version = 5;
   theirs.min_version = 1, theirs.max_version = 3;
   BOOST_TEST(check_hello(mine, {}, theirs) == 3);
 }
 
-BOOST_AUTO_TEST_CASE(an_error_names_what_differs) {
+BOOST_AUTO_TEST_CASE(error_names_the_difference) {
   Hello theirs = observer();
   theirs.min_version = theirs.max_version = 9;
   BOOST_TEST(contains(complaint({}, theirs), "wire versions 9 to 9, this side 0 to 0"));

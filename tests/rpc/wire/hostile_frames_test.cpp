@@ -1,11 +1,11 @@
-// Frames that are cut off, damaged, or lie: of their sizes, of their tensors, of what the receiver allows.
+// Tests frames that are truncated, damaged or forged: wrong sizes, invalid tensors, exceeded limits.
 #include "tests/rpc/wire/frames.h"
 
 BOOST_AUTO_TEST_SUITE(hostile_frames)
 
 using namespace wire_frames;
 
-BOOST_AUTO_TEST_CASE(every_truncation_is_an_unfinished_message_and_never_a_wrong_one) {
+BOOST_AUTO_TEST_CASE(truncated_frames_stay_unfinished) {
   const Bytes frame = bytes_of(Frame(everything()));
   for (std::size_t size = 0; size < frame.size(); ++size) {
     FrameReader reader;
@@ -14,7 +14,7 @@ BOOST_AUTO_TEST_CASE(every_truncation_is_an_unfinished_message_and_never_a_wrong
   }
 }
 
-BOOST_AUTO_TEST_CASE(every_flipped_bit_is_survived_and_none_of_the_headers_goes_unnoticed) {
+BOOST_AUTO_TEST_CASE(header_bit_flips_are_detected) {
   const Bytes good = bytes_of(Frame(everything()));
   for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
     Bytes bad = good;
@@ -26,13 +26,13 @@ BOOST_AUTO_TEST_CASE(every_flipped_bit_is_survived_and_none_of_the_headers_goes_
     } catch (const MessageError&) {
       refused = true;
       Message message;
-      BOOST_CHECK_THROW(reader.next(message), MessageError);  // of no further use
+      BOOST_CHECK_THROW(reader.next(message), MessageError);  // the reader cannot be used any more
     }
     if (bit / 8 < kFrameHeaderBytes) BOOST_TEST(refused, "bit " << bit);
   }
 }
 
-BOOST_AUTO_TEST_CASE(every_byte_of_a_header_may_lie_with_a_right_checksum) {
+BOOST_AUTO_TEST_CASE(forged_headers_are_survived) {
   const Bytes good = bytes_of(Frame(everything()));
   const Limits limits{.max_extension_bytes = 1000,
                       .max_payload_bytes = 10'000,
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(every_byte_of_a_header_may_lie_with_a_right_checksum) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(limits_are_checked_from_the_header_before_anything_is_allocated) {
+BOOST_AUTO_TEST_CASE(limits_are_checked_before_allocation) {
   const Bytes good = bytes_of(Frame(everything()));
   const Bytes header(good.begin(), good.begin() + kFrameHeaderBytes);
   for (const uint64_t length : {uint64_t{1} << 62, uint64_t{1} << 63, UINT64_MAX}) {
@@ -61,25 +61,25 @@ BOOST_AUTO_TEST_CASE(limits_are_checked_from_the_header_before_anything_is_alloc
   BOOST_TEST(contains(complaint(patched(header, 84, uint32_t{1} << 31)), "tensor descriptors announced"));
   BOOST_TEST(contains(complaint(patched(header, 88, uint32_t{1} << 31)), "tensors announced"));
   BOOST_TEST(contains(complaint(patched(header, 92, uint32_t{1} << 31)), "references announced"));
-  // Also one that has no body at all.
+  // Also for a frame without a body.
   BOOST_TEST(contains(complaint(patched(bytes_of(Frame(Message{})), 88, uint32_t{1})), "of tensor 0 is cut off"));
 }
 
-BOOST_AUTO_TEST_CASE(a_message_over_the_receivers_limits_is_refused_by_the_sender) {
+BOOST_AUTO_TEST_CASE(sender_enforces_the_receivers_limits) {
   Message message;
   message.payload.resize(100);
   BOOST_CHECK_THROW(Frame(message, {.max_payload_bytes = 99}), MessageError);
   message.tensors = {raw::zeros({100})};
   BOOST_CHECK_THROW(Frame(message, {.max_tensor_bytes = 399}), MessageError);
   BOOST_CHECK_NO_THROW(Frame(message, {.max_tensor_bytes = 400}));
-  // Broadcast dimensions count as if they were written out.
+  // Broadcast dimensions count as if they were expanded.
   message.tensors = {raw::expand(raw::full({1}, 1.0), {100})};
   BOOST_CHECK_THROW(Frame(message, {.max_tensor_bytes = 399}), MessageError);
   const Bytes frame = bytes_of(Frame(message));
   BOOST_TEST(contains(complaint(frame, {.max_tensor_bytes = 399}), "limit"));
 }
 
-BOOST_AUTO_TEST_CASE(descriptors_that_lie_are_refused_before_their_tensor_is_made) {
+BOOST_AUTO_TEST_CASE(invalid_descriptors_are_refused) {
   Message message;
   message.tensors = {raw::zeros({4, 4})};
   const Bytes good = bytes_of(Frame(message));
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(descriptors_that_lie_are_refused_before_their_tensor_is_mad
   BOOST_TEST(contains(complaint(with(3, uint8_t{9})), "9 dimensions"));
   BOOST_TEST(contains(complaint(with(3, uint8_t{7})), "cut off"));
   BOOST_TEST(
-      contains(complaint(with(3, uint8_t{1})), "strides"));  // 16 bytes of the next thing are left, or strides lie
+      contains(complaint(with(3, uint8_t{1})), "strides"));  // the size of the second dimension is read as a stride
   BOOST_TEST(contains(complaint(with(4, uint8_t{4})), "unknown flags"));
   BOOST_TEST(contains(complaint(with(8, uint64_t{63})), "announces 63 bytes"));
   BOOST_TEST(contains(complaint(with(16, int64_t{-4})), "negative"));
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(descriptors_that_lie_are_refused_before_their_tensor_is_mad
   BOOST_TEST(contains(complaint(with(32, int64_t{0})), "bytes"));
 }
 
-BOOST_AUTO_TEST_CASE(sizes_whose_product_overflows_are_refused) {
+BOOST_AUTO_TEST_CASE(overflowing_sizes_are_refused) {
   Message message;
   message.tensors = {raw::zeros({2, 2, 2, 2, 2, 2, 2, 2})};
   Bytes bad = bytes_of(Frame(message));
@@ -122,13 +122,13 @@ BOOST_AUTO_TEST_CASE(sizes_whose_product_overflows_are_refused) {
     std::memcpy(bad.data() + kFrameHeaderBytes + 16 + 8 * static_cast<std::size_t>(d), &size, 8);
   }
   BOOST_TEST(contains(complaint(bad), "exceeds the limit"));
-  // Also where another size is 0, so that the product is.
+  // Also if another size is 0, so that the product is 0.
   const int64_t zero = 0;
   std::memcpy(bad.data() + kFrameHeaderBytes + 16, &zero, 8);
   BOOST_TEST(contains(complaint(bad), "exceeds the limit"));
 }
 
-BOOST_AUTO_TEST_CASE(bools_that_are_neither_0_nor_1_are_refused) {
+BOOST_AUTO_TEST_CASE(invalid_bools_are_refused) {
   Message message;
   message.tensors = {raw::full({3}, 1, kBool)};
   Bytes bad = bytes_of(Frame(message));

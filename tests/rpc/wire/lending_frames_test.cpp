@@ -1,4 +1,4 @@
-// Lent tensors in frames, and what the two sides say of them.
+// Tests lent tensors in frames, and lending messages.
 #include "tendril/rpc/wire/lending_message.h"
 #include "tendril/rpc/wire/wire_layout.h"
 #include "tendril/rpc/wire/wire_tensor.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr Device kDevice{DeviceType::cuda, 0};
 
-/// One that is lent, between two that are not.
+/// A message with a lent tensor between two that are not lent.
 Message lent(DType dtype = kFloat32, Dims sizes = {3, 2}, Device to = kDevice) {
   Message message;
   message.call_id = 5;
@@ -42,7 +42,7 @@ std::string error_of(std::span<const std::byte> payload) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_lent_tensor_is_a_place_and_no_elements) {
+BOOST_AUTO_TEST_CASE(lent_tensor_is_sent_as_a_place) {
   const Message sent = lent();
   const Message got = one_message(bytes_of(Frame(sent)));
   BOOST_TEST((got.lent == sent.lent));
@@ -55,14 +55,14 @@ BOOST_AUTO_TEST_CASE(a_lent_tensor_is_a_place_and_no_elements) {
   Message without = sent;
   without.lent.clear();
   without.tensors[1] = raw::zeros({3, 2});
-  // Its place takes as much as its elements would.
+  // Its place takes as many bytes as its elements would.
   BOOST_TEST(bytes_of(Frame(sent)).size() < bytes_of(Frame(without)).size() + kLentPlaceBytes);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_lent_and_malformed_places_are_refused) {
-  BOOST_TEST(contains(complaint(bytes_of(Frame(lent(kBool)))), "tensor 1 is lent, which no tensor is"));
-  BOOST_TEST(contains(complaint(bytes_of(Frame(lent(kFloat32, {0, 2})))), "tensor 1 is lent, which no tensor is"));
-  BOOST_TEST(contains(complaint(bytes_of(Frame(lent(kFloat32, {3, 2}, kCPU)))), "tensor 1 is lent, which no tensor"));
+BOOST_AUTO_TEST_CASE(invalid_lent_tensors_are_refused) {
+  BOOST_TEST(contains(complaint(bytes_of(Frame(lent(kBool)))), "tensor 1 is lent, but is empty"));
+  BOOST_TEST(contains(complaint(bytes_of(Frame(lent(kFloat32, {0, 2})))), "tensor 1 is lent, but is empty"));
+  BOOST_TEST(contains(complaint(bytes_of(Frame(lent(kFloat32, {3, 2}, kCPU)))), "tensor 1 is lent, but is empty"));
   const Bytes good = bytes_of(Frame(lent()));
   const std::size_t second = kFrameHeaderBytes + tensor_descriptor_bytes(1),
                     place = second + tensor_descriptor_bytes(2);
@@ -81,11 +81,11 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_lent_and_malformed_places_are_refused) {
   for (std::size_t bit = 8 * kFrameHeaderBytes; bit < 8 * good.size(); ++bit) {
     bad = good;
     bad[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
-    complaint(bad);  // or another message
+    complaint(bad);  // refused, or read as another message
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_account_hears_of_the_frame) {
+BOOST_AUTO_TEST_CASE(frame_notifies_its_lending) {
   int left = 0, back = 0, gone = 0;
   {
     Message message = lent();
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(the_account_hears_of_the_frame) {
   BOOST_TEST(gone == 1);
 }
 
-BOOST_AUTO_TEST_CASE(lending_messages_travel) {
+BOOST_AUTO_TEST_CASE(lending_messages_survive) {
   LendingOffer offer{.segment = 3, .to = 1, .bytes = uint64_t{1} << 33};
   for (std::size_t i = 0; i < offer.home.size(); ++i) offer.home[i] = static_cast<std::byte>(i);
   for (std::size_t i = 0; i < offer.handle.size(); ++i) offer.handle[i] = static_cast<std::byte>(100 + i);
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(lending_messages_travel) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(lent_tensors_and_lending_messages_have_the_golden_bytes_both_ways) {
+BOOST_AUTO_TEST_CASE(lending_has_golden_bytes_both_ways) {
   const Message read = one_message(golden("lent.bin"));
   const LentPlace place{.segment = 2, .offset = 1536, .id = 7};
   BOOST_TEST((read.lent == std::vector<LentPlace>{place, {}}));
@@ -147,17 +147,17 @@ BOOST_AUTO_TEST_CASE(lent_tensors_and_lending_messages_have_the_golden_bytes_bot
   both_ways("lending_return.bin", LendingReturn{{7, uint64_t{1} << 40}});
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_lending_message_is_refused) {
+BOOST_AUTO_TEST_CASE(invalid_lending_messages_are_refused) {
   BOOST_TEST(error_of({}) == "bad lending message: it is empty");
   Bytes bytes = encode(LendingOffer{}).payload;
   bytes[0] = std::byte{4};
-  BOOST_TEST(error_of(bytes) == "bad lending message: its kind is unknown");
+  BOOST_TEST(error_of(bytes) == "bad lending message: unknown kind");
   bytes[0] = std::byte{1};
   bytes[5] = std::byte{0x80};
-  BOOST_TEST(error_of(bytes) == "bad lending message: a negative device");
+  BOOST_TEST(error_of(bytes) == "bad lending message: a device has a negative index");
   Bytes answer = encode(LendingAnswer{}).payload;
   answer[6] = std::byte{2};
-  BOOST_TEST(error_of(answer) == "bad lending message: an answer that is neither yes nor no");
+  BOOST_TEST(error_of(answer) == "bad lending message: an answer is neither 0 nor 1");
   BOOST_TEST(encode(LendingAnswer{.why = std::string(100'000, 'x')}).payload.size() < kMinPayloadBytes);
 }
 

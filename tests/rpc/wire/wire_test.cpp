@@ -10,10 +10,10 @@ BOOST_AUTO_TEST_CASE(the_checksum_is_crc32c) {
   BOOST_TEST(crc32c(Bytes(32, std::byte{0xFF})) == 0x62A8AB43u);
   BOOST_TEST(crc32c(bytes_of("123456789")) == 0xE3069283u);
   BOOST_TEST(crc32c({}) == 0u);
-  BOOST_TEST(crc32c(bytes_of("6789"), crc32c(bytes_of("12345"))) == 0xE3069283u);  // it goes on from a part
+  BOOST_TEST(crc32c(bytes_of("6789"), crc32c(bytes_of("12345"))) == 0xE3069283u);  // continued from a prefix
 }
 
-BOOST_AUTO_TEST_CASE(small_messages_have_the_golden_bytes_both_ways) {
+BOOST_AUTO_TEST_CASE(small_messages_have_golden_bytes_both_ways) {
   Message ping;
   ping.kind = MessageKind::ping;
   BOOST_TEST((bytes_of(Frame(ping)) == golden("ping.bin")));
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(small_messages_have_the_golden_bytes_both_ways) {
   BOOST_TEST((one_message(golden("error.bin")).payload == error.payload));
 }
 
-BOOST_AUTO_TEST_CASE(contexts_have_the_golden_bytes_both_ways) {
+BOOST_AUTO_TEST_CASE(contexts_have_golden_bytes_both_ways) {
   Message message;
   message.depth = 3;
   message.call_id = 8;
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(contexts_have_the_golden_bytes_both_ways) {
   BOOST_TEST((read.extension == message.extension));
 }
 
-BOOST_AUTO_TEST_CASE(tensors_have_the_golden_bytes_both_ways) {
+BOOST_AUTO_TEST_CASE(tensors_have_golden_bytes_both_ways) {
   const Message read = one_message(golden("tensors.bin"));
   BOOST_REQUIRE_EQUAL(read.tensors.size(), 6u);
   const Tensor& matrix = read.tensors[0];
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(tensors_have_the_golden_bytes_both_ways) {
   BOOST_TEST((read.tensors[5].to_vector<bool>() == std::vector<bool>{true, false, true}));
   BOOST_TEST((read.requires_grad == std::vector<bool>{true, false, false, false, false, false}));
 
-  // The other way: the flag is the history's, which tensor/ alone cannot make; so it is cleared in the golden bytes.
+  // For writing, clear requires_grad in the golden bytes: it needs a history, which tensor/ alone cannot create.
   Message again;
   again.kind = MessageKind::reply;
   again.call_id = 9;
@@ -99,14 +99,14 @@ BOOST_AUTO_TEST_CASE(tensors_have_the_golden_bytes_both_ways) {
   BOOST_TEST((bytes_of(Frame(again)) == expected));
 }
 
-BOOST_AUTO_TEST_CASE(devices_have_the_golden_bytes_both_ways) {
+BOOST_AUTO_TEST_CASE(devices_have_golden_bytes_both_ways) {
   const auto cuda = [](int8_t index) { return Device{DeviceType::cuda, index}; };
   const std::vector<Placement> placements = {
       {.from = cuda(0), .to = cuda(1)}, {.from = cuda(127), .to = kCPU}, {.from = kCPU, .to = cuda(0)}};
   Message read = one_message(golden("devices.bin"));
   BOOST_TEST((read.placements == placements));
   BOOST_TEST((read.requires_grad == std::vector<bool>{true, false, false}));
-  // Where they are to be is the session's affair: a reader makes memory of the CPU.
+  // The reader makes CPU tensors; the session moves them to their devices.
   BOOST_TEST((read.tensors[0].to_vector<float>() == std::vector<float>{1, 2}));
 
   Message again;
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(devices_have_the_golden_bytes_both_ways) {
   BOOST_TEST((bytes_of(Frame(again)) == golden("devices.bin")));
 }
 
-BOOST_AUTO_TEST_CASE(tensors_of_the_cpu_travel_without_placements) {
+BOOST_AUTO_TEST_CASE(cpu_tensors_are_sent_without_placements) {
   Message message;
   message.tensors = {raw::zeros({4})};
   const Bytes plain = bytes_of(Frame(message));
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(tensors_of_the_cpu_travel_without_placements) {
   BOOST_TEST(one_message(plain).placements.empty());
 }
 
-BOOST_AUTO_TEST_CASE(references_have_the_golden_bytes_both_ways) {
+BOOST_AUTO_TEST_CASE(references_have_golden_bytes_both_ways) {
   Message message;
   message.flags = kCreatesReference;
   message.call_id = 10;
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(references_have_the_golden_bytes_both_ways) {
   BOOST_TEST(one_message(golden("references.bin")).flags == kCreatesReference);
 }
 
-BOOST_AUTO_TEST_CASE(tensors_are_aligned_in_the_frame_and_not_copied) {
+BOOST_AUTO_TEST_CASE(tensors_are_aligned_and_not_copied) {
   Message message;
   message.payload = bytes_of("odd");
   message.tensors = {raw::full({3}, 1.0), raw::full({5}, 2.0)};
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(tensors_are_aligned_in_the_frame_and_not_copied) {
   BOOST_TEST(offset == frame.size());
 }
 
-BOOST_AUTO_TEST_CASE(a_frame_can_be_gathered_from_any_byte_with_any_number_of_buffers) {
+BOOST_AUTO_TEST_CASE(frame_can_be_gathered_from_any_byte) {
   const Frame frame(everything());
   const Bytes all = bytes_of(frame);
   BOOST_TEST(all.size() == frame.size());
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_frame_can_be_gathered_from_any_byte_with_any_number_of_bu
   BOOST_TEST(frame.gather(frame.size(), {&none, 1}) == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(every_layout_of_a_tensor_arrives_with_its_values) {
+BOOST_AUTO_TEST_CASE(every_tensor_layout_keeps_its_values) {
   const Tensor base = raw::arange(0, 120, 1, kFloat32);
   const Tensor block = raw::view(base, {4, 5, 6});
   const Tensor layouts[] = {
@@ -204,15 +204,15 @@ BOOST_AUTO_TEST_CASE(every_layout_of_a_tensor_arrives_with_its_values) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(strides_survive_where_the_block_has_no_gaps) {
+BOOST_AUTO_TEST_CASE(dense_strides_survive) {
   const Tensor block = raw::view(raw::arange(0, 24, 1, kFloat32), {2, 3, 4});
   BOOST_TEST(travelled(raw::permute(block, {2, 0, 1})).strides() == (Dims{1, 12, 4}));
   BOOST_TEST(travelled(raw::expand(raw::full({3, 1}, 1.0), {3, 5})).strides() == (Dims{1, 0}));
-  // With gaps: packed, in the order of the strides.
+  // With gaps, the tensor is packed in the order of its strides.
   BOOST_TEST(travelled(raw::transpose(raw::view(block, {6, 4}).slice(1, 0, 4, 2), 0, 1)).strides() == (Dims{1, 2}));
 }
 
-BOOST_AUTO_TEST_CASE(a_view_travels_without_the_rest_of_its_storage) {
+BOOST_AUTO_TEST_CASE(views_are_sent_without_unused_storage) {
   const Tensor big = raw::zeros({1 << 20});
   Message message;
   message.tensors.push_back(big.slice(0, 0, 1 << 20, 1 << 10));
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_view_travels_without_the_rest_of_its_storage) {
   BOOST_TEST(Frame(message).size() < 10'000u);
 }
 
-BOOST_AUTO_TEST_CASE(every_dtype_travels_packed_and_dense) {
+BOOST_AUTO_TEST_CASE(every_dtype_survives_packed_and_dense) {
   for (int dtype = 0; dtype < kNumDTypes; ++dtype) {
     const Tensor tensor = raw::cast(raw::view(raw::arange(0, 12), {3, 4}), static_cast<DType>(dtype));
     for (const Tensor& layout : {tensor, raw::transpose(tensor, 0, 1), tensor.slice(1, 0, 4, 3)}) {
@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(every_dtype_travels_packed_and_dense) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(bytes_one_at_a_time_make_the_same_messages_as_all_at_once) {
+BOOST_AUTO_TEST_CASE(chunk_size_does_not_change_messages) {
   Bytes stream;
   for (const char* name : {"request.bin", "tensors.bin", "ping.bin", "references.bin", "context.bin"}) {
     const Bytes frame = golden(name);
@@ -261,20 +261,20 @@ BOOST_AUTO_TEST_CASE(bytes_one_at_a_time_make_the_same_messages_as_all_at_once) 
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_large_tensor_is_received_into_its_own_memory) {
+BOOST_AUTO_TEST_CASE(large_tensor_is_received_without_copying) {
   Message message;
   message.tensors = {raw::zeros({1 << 20})};
   const Bytes frame = bytes_of(Frame(message));
   FrameReader reader;
   Message none;
-  // What has arrived with the header may be copied; of the rest the reader must ask for most in one piece.
+  // Bytes that arrived with the header may be copied; the reader must request most of the rest in one buffer.
   read_all(reader, std::span(frame).first(1000));
   BOOST_TEST(!reader.next(none));
   BOOST_TEST(!reader.idle());
   BOOST_TEST(reader.prepare()[0].size > (4u << 20) - 1000);
 }
 
-BOOST_AUTO_TEST_CASE(a_message_to_oneself_arrives_as_over_the_wire) {
+BOOST_AUTO_TEST_CASE(looped_back_message_equals_a_sent_one) {
   Message message = everything();
   message.tensors.push_back(raw::arange(0, 10, 1, kFloat32).slice(0, 0, 10, 3));
   message.tensors.push_back(raw::expand(raw::full({1}, 2.0), {3}));
@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(a_message_to_oneself_arrives_as_over_the_wire) {
   BOOST_TEST((looped.payload == wired.payload));
 }
 
-BOOST_AUTO_TEST_CASE(an_undefined_tensor_in_a_message_is_an_error) {
+BOOST_AUTO_TEST_CASE(undefined_tensor_in_message_is_refused) {
   Message message;
   message.tensors.emplace_back();
   BOOST_CHECK_THROW(Frame{message}, MessageError);
