@@ -60,7 +60,7 @@ double norm_of(const std::vector<Tensor>& gradients, double norm_type) {
   if (defined.empty()) return 0;
   const auto norm = nn::utils::get_total_norm(defined, norm_type).item<double>();
   if (std::isfinite(norm)) return norm;
-  for (Tensor& gradient : defined) gradient = gradient.to(kFloat64);  // float32 cannot hold every norm of its numbers
+  for (Tensor& gradient : defined) gradient = gradient.to(kFloat64);  // the norm may overflow float32
   return nn::utils::get_total_norm(defined, norm_type).item<double>();
 }
 
@@ -92,7 +92,8 @@ std::vector<Tensor> gradients_of(const autograd::Container& container, autograd:
 }
 
 namespace {
-/// "state.12.exp_avg" with prefix "state.": the number, and what follows it. -1: it is another entry.
+/// Returns 12 for "state.12.exp_avg" with prefix "state.", and stores ".exp_avg" in `rest`. Returns -1 for other
+/// entries.
 int64_t split_name(const std::string& name, const std::string& prefix, std::string& rest) {
   if (!name.starts_with(prefix)) return -1;
   const std::size_t dot = name.find('.', prefix.size());
@@ -126,7 +127,7 @@ StateDict gathered_state(const std::vector<OwnerState>& owners, const GroupMembe
         if (local != found - owner.groups.begin() || rest == ".params") continue;
         dict.insert(prefix + rest, tensor);
       }
-      break;  // they are the same at all of them
+      break;  // all owners of the group have the same options
     }
     dict.insert(prefix + ".params", members(groups[group]));
   }
@@ -203,7 +204,7 @@ std::string reason_of(const std::exception_ptr& error) {
   } catch (const std::exception& known) {
     return known.what();
   } catch (...) {
-    return "an exception that is no std::exception";
+    return "an exception that is not derived from std::exception";
   }
 }
 

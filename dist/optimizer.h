@@ -24,13 +24,13 @@ TENDRIL_API_BEGIN
 
 namespace tendril::dist {
 
-/// Some owners could not do what a DistributedOptimizer asked of them. What the others did stays done.
+/// Some owners failed to carry out an operation of a DistributedOptimizer. Its effects on the other owners remain.
 class OptimizerError : public rpc::RpcError {
  public:
-  /// One worker's part of a step that failed.
+  /// The failure of one owner.
   struct Failure {
     rpc::WorkerInfo worker = {};  ///< the owner
-    std::string reason = {};      ///< what it said
+    std::string reason = {};      ///< its error message
   };
   OptimizerError(const std::string& message, std::vector<Failure> failures)
       : RpcError(message), failures_(std::move(failures)) {}
@@ -40,30 +40,30 @@ class OptimizerError : public rpc::RpcError {
   std::vector<Failure> failures_;
 };
 
-/// References to a module's parameters, in the module's order: what a DistributedOptimizer takes. This worker owns
+/// Returns references to a module's parameters, in the module's order, for a DistributedOptimizer. This worker owns
 /// them; they share the module's elements.
 std::vector<rpc::RRef<Tensor>> parameter_rrefs(const nn::Module& module);
 std::vector<rpc::RRef<Tensor>> parameter_rrefs(rpc::Agent& agent, const nn::Module& module);
 
-/// Of one step.
+/// Options of one step.
 struct StepOptions {
-  std::chrono::milliseconds timeout{0};  ///< for all owners; 0 = as long as they live
+  std::chrono::milliseconds timeout{0};  ///< for all owners; 0: no limit while they live
 };
 
 struct DistributedOptimizerOptions {
-  /// For several trainers that share parameters and do not wait for each other (Recht et al., "Hogwild!", 2011): a step
-  /// is not seen by the version check, so a backward whose forward was before another trainer's step runs with the
-  /// parameters as they are now. On each owner steps and backwards take turns, and so does a forward that holds a
-  /// `ReadParameters`: nothing is read half changed. A hook that runs in a backward must not wait for a step. CPU only.
-  /// The same at all trainers.
+  /// For several trainers that share parameters and do not wait for each other (Recht et al., "Hogwild!", 2011). A step
+  /// does not change the parameters' versions, so a backward whose forward ran before another trainer's step uses the
+  /// current parameters. On each owner, a step excludes backwards, and forwards that hold a `ReadParameters`, so that
+  /// no parameter is read half updated. A hook that runs in a backward must not wait for a step. CPU only. Must be the
+  /// same on all trainers.
   bool hogwild = false;
 };
 
-/// While it lives, no Hogwild step changes parameters of the worker that serves this thread. For the part of a forward
-/// that computes with them: who makes a call meanwhile that waits for a step waits for ever.
+/// While it exists, no Hogwild step changes parameters of the worker that serves this thread. Hold it only while a
+/// forward computes with the parameters: a call made meanwhile that waits for a step deadlocks.
 class ReadParameters {
  public:
-  ReadParameters();  ///< waits for a step that is under way; a handler's slot is given back meanwhile
+  ReadParameters();  ///< waits for a running step; a handler's slot is released meanwhile
   ReadParameters(const ReadParameters&) = delete;
   ReadParameters& operator=(const ReadParameters&) = delete;
 
@@ -72,27 +72,27 @@ class ReadParameters {
   std::shared_lock<rpc::detail::SharedMutex> lock_;
 };
 
-/// Trains parameters that are spread over workers: on each owner an O (optim::SGD, optim::Adam, ...) of its own takes a
-/// step by the gradients that one context holds there. Nothing travels but the context's id.
+/// Trains parameters that are spread over workers. Each owner has a separate O (optim::SGD, optim::Adam, ...), which
+/// steps with the gradients that one context holds there. Only the context's id is sent.
 ///
 ///     dist::DistributedOptimizer<optim::SGD> opt(model.parameter_rrefs(), {.lr = 0.05});
 ///     dist::autograd::Context ctx;
 ///     dist::autograd::backward(ctx, {loss});
 ///     opt.step(ctx);
 ///
-/// A step uses the gradients of its context only: `.grad` is neither read nor written, and a parameter that no backward
-/// of the context reached stays as it is, with its state. There is nothing to zero.
+/// A step uses only the gradients of its context: `.grad` is neither read nor written, and a parameter that no backward
+/// of the context reached keeps its value and its state. There is nothing to zero.
 ///
-/// The steps of all contexts and of all optimizers take place one after the other on each owner. They are not ordered
-/// with other uses: a forward or backward that runs there at the same time may see a parameter half changed, and a
-/// graph recorded before the step can not be run backward after it. DistributedOptimizerOptions::hogwild is for
-/// trainers that share parameters.
+/// On each owner, the steps of all contexts and of all optimizers run one after the other. They are not ordered with
+/// other uses: a forward or backward that runs there at the same time may see a parameter half updated, and backward
+/// through a graph recorded before the step fails after it. For trainers that share parameters, see
+/// DistributedOptimizerOptions::hogwild.
 ///
-/// Thread-safe, as far as one step at a time goes for each context.
+/// Thread-safe, provided that no two steps of one context run at the same time.
 template <detail::LocallyConstructible O>
 class DistributedOptimizer {
  public:
-  using Options = typename O::Options;  ///< those of O
+  using Options = typename O::Options;  ///< the options of O
 
   /// Parameters that share options.
   struct Group {
@@ -100,15 +100,15 @@ class DistributedOptimizer {
     Options options = {};
   };
 
-  /// Makes an O on every owner, all at the same time, and waits for all. Each O gets its owner's parameters in the
-  /// order given. Throws Error for no parameters; OptimizerError naming each owner on which it failed.
+  /// Constructs an O on all owners in parallel, and waits for all of them. Each O gets its owner's parameters, in the
+  /// given order. Throws Error for an empty list; OptimizerError that names each owner on which it failed.
   explicit DistributedOptimizer(const std::vector<rpc::RRef<Tensor>>& params, const Options& options = {},
                                 const DistributedOptimizerOptions& more = {})
       : DistributedOptimizer(*rpc::default_agent(), params, options, more) {}
   DistributedOptimizer(rpc::Agent& agent, const std::vector<rpc::RRef<Tensor>>& params, const Options& options = {},
                        const DistributedOptimizerOptions& more = {})
       : DistributedOptimizer(OfGroups(), agent, {{params, options}}, more) {}
-  /// Several groups, each with options of its own; owners may have parameters of any of them.
+  /// The same for several groups, each with separate options. Owners may have parameters of any group.
   template <std::same_as<std::vector<Group>> Groups>  // so that {rref} means a list of parameters
   DistributedOptimizer(rpc::Agent& agent, const Groups& groups, const DistributedOptimizerOptions& more = {})
       : DistributedOptimizer(OfGroups(), agent, groups, more) {}
@@ -119,35 +119,36 @@ class DistributedOptimizer {
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
 
-  /// Returns when every owner has stepped. Throws AutogradError, before anything is sent, for a context that is unknown
-  /// here or released; OptimizerError for owners that failed or died, after all have answered.
+  /// Returns when all owners have stepped. Throws AutogradError, before anything is sent, for a context that is unknown
+  /// here or released; OptimizerError for owners that failed or died, after all others have answered.
   void step(const autograd::Context& context, const StepOptions& options = {}) { step(context.id(), options); }
   void step(autograd::ContextId context, const StepOptions& options = {});
 
-  std::size_t num_groups() const noexcept { return groups_.size(); }  ///< as they were given
-  double lr(std::size_t group = 0) const;                             ///< as it was last set
-  void set_lr(double lr);  ///< of all groups, on every owner; throws OptimizerError
-  /// Of one group, on the owners that have parameters of it. A schedule of nn/optim sets it through `Rates` (rates.h).
+  std::size_t num_groups() const noexcept { return groups_.size(); }  ///< number of groups given to the constructor
+  double lr(std::size_t group = 0) const;                             ///< the learning rate that was last set
+  void set_lr(double lr);  ///< for all groups, on all owners; throws OptimizerError
+  /// Sets the rate of one group, on the owners that have parameters of it. Schedules of nn/optim can do this through
+  /// `Rates` (rates.h).
   void set_lr(std::size_t group, double lr);
 
-  /// Scales the gradients that the context holds of the optimizer's parameters, on all owners, so that the norm of all
-  /// together is at most `max_norm`; returns what it was. As nn::utils::clip_grad_norm_, whose norm this is (norm_type
-  /// may be infinity); a norm that is NaN clips nothing. Throws AutogradError, OptimizerError.
+  /// Scales the context's gradients of the optimizer's parameters, on all owners, so that their total norm is at most
+  /// `max_norm`, and returns the norm before. The norm is that of nn::utils::clip_grad_norm_ (norm_type may be
+  /// infinity); a NaN norm clips nothing. Throws AutogradError, OptimizerError.
   double clip_grad_norm_(const autograd::Context& context, double max_norm, double norm_type = 2);
 
-  /// Copies of all owners' options and state, here, under the names and numbers that one O over the same groups would
-  /// give them: what is saved on three owners loads on one, or without workers. Throws OptimizerError. A step that
-  /// takes place meanwhile may be in it for some owners and not for others.
+  /// Returns copies of all owners' options and state, under the names and numbers that one O over the same groups would
+  /// use. So the state of three owners can be loaded on one, or without workers. Throws OptimizerError. A step that
+  /// runs meanwhile may be included for some owners and not for others.
   StateDict state_dict() const;
-  /// Takes options and state of an optimizer of the same class and groups, wherever their parameters were. Throws
-  /// Error, or OptimizerError naming owners, for what is missing or does not fit: nothing has changed then, unless an
-  /// owner was lost between the question whether it fits and the loading. `options.strict` must be true.
+  /// Loads the options and state of an optimizer of the same class and groups, whichever workers owned its parameters.
+  /// Throws Error, or OptimizerError that names owners, for entries that are missing or do not fit. Nothing has changed
+  /// then, unless an owner was lost between the check and the loading. `options.strict` must be true.
   void load_state_dict(const StateDict& dict, const LoadOptions& options = {});
-  /// What the owner keeps for this parameter, copied here: optim::SGDState, optim::AdamState, ...
-  /// Throws what the call throws; Error for a tensor that is not one of the optimizer's.
+  /// Returns a copy of the owner's state for this parameter: optim::SGDState, optim::AdamState, ...
+  /// Throws errors of the call; Error for a tensor that is not a parameter of the optimizer.
   auto state(const rpc::RRef<Tensor>& param) const requires detail::HasState<O>;
 
-  std::vector<rpc::WorkerInfo> owners() const;  ///< who holds parameters, by rank
+  std::vector<rpc::WorkerInfo> owners() const;  ///< the workers that own parameters, by rank
 
  private:
   friend class RemotePart;
@@ -157,26 +158,27 @@ class DistributedOptimizer {
                        const DistributedOptimizerOptions& more);
   struct Owner {
     rpc::WorkerInfo worker = {};  ///< the owner
-    std::shared_ptr<Local> here;  // of this worker
-    rpc::RRef<Local> there;       // of another
-    detail::OwnerState where;     // its parameters among all
+    std::shared_ptr<Local> here;  // on this worker
+    rpc::RRef<Local> there;       // on another worker
+    detail::OwnerState where;     // indices of its parameters and groups among all
   };
 
   static std::string name() { return "DistributedOptimizer<" + rpc::type_name(typeid(O)) + ">"; }
-  /// As state_dict and load_state_dict, but that each owner writes a file, of which this is the first, or reads what is
-  /// its own from all of them.
+  /// Like state_dict and load_state_dict, except that each owner writes a file, of which `first` is the first, or reads
+  /// its entries from all files.
   void write_files(const detail::PartFile& first) const;
   void read_files(const detail::PartFile& file, bool check_only);
   void note_rates(const StateDict& dict);
-  /// Asks every owner at the same time and waits for all. `ask(owner)` gives a Future<R> (void for monostate, empty:
-  /// not asked), `do_here(owner)` acts.
+  /// Runs an operation on all owners in parallel, and waits for all of them. On other workers, `ask(owner)` starts it
+  /// and returns a Future<R> (Future<void> if R is monostate; an empty one skips the owner). `do_here(owner)` runs it
+  /// here.
   template <class R, class Ask, class DoHere>
   std::vector<R> on_every_owner(const char* what, Ask ask, DoHere do_here) const;
 
   std::shared_ptr<autograd::Container> container_;
   std::vector<Owner> owners_;
-  std::vector<std::vector<std::size_t>> groups_;  // numbers of their parameters
-  mutable rpc::detail::Mutex mutex_;              // lrs_
+  std::vector<std::vector<std::size_t>> groups_;  // the parameters' numbers, by group
+  mutable rpc::detail::Mutex mutex_;              // guards lrs_
   std::vector<double> lrs_;
 };
 

@@ -26,20 +26,21 @@ namespace {
 using detail::Shard;
 using Texts = std::vector<std::string>;
 
-constexpr std::size_t kNumber = 16;              // digits of a save's number, at the head of what a worker says
-constexpr int64_t kMaxText = int64_t{16} << 20;  // of what a worker says of its parts
+constexpr std::size_t kNumber = 16;              // digits of a save's number, at the start of each worker's text
+constexpr int64_t kMaxText = int64_t{16} << 20;  // bytes of a worker's text
 
-/// Every worker's text, by rank.
+/// Returns every worker's text, by rank.
 Texts exchange(ProcessGroup& group, std::string mine, const CheckpointOptions& options) {
   const CollectiveOptions each{.timeout = options.timeout};
   if (static_cast<int64_t>(mine.size()) > kMaxText)
-    mine.resize(kMaxText);  // of an error's text; parts are refused before
+    mine.resize(kMaxText);  // of an error; longer lists of parts are rejected before
   const std::vector<Tensor> lengths =
       group.all_gather(full({1}, static_cast<int64_t>(mine.size()), {.dtype = kInt64, .device = Device()}), each);
   int64_t longest = 0;
   for (const Tensor& length : lengths) {
     const int64_t n = length.item<int64_t>();
-    TENDRIL_CHECK(n >= 0 && n <= kMaxText, "checkpoint: a worker has a text of ", n, " bytes");
+    TENDRIL_CHECK(n >= 0 && n <= kMaxText, "checkpoint: a worker announced a text of ", n, " bytes, expected 0 to ",
+                  kMaxText);
     longest = std::max(longest, n);
   }
   const Tensor bytes = zeros({longest}, {.dtype = kUInt8, .device = Device()});
@@ -53,8 +54,8 @@ Texts exchange(ProcessGroup& group, std::string mine, const CheckpointOptions& o
   return texts;
 }
 
-/// Does something that may throw at each worker, and throws everywhere what it threw anywhere, by worker. Returns what
-/// each said.
+/// Runs f on each worker. If it throws on any worker, throws on all of them an Error that lists the errors by worker.
+/// Returns each worker's result.
 Texts agree(ProcessGroup& group, const std::string& what, const CheckpointOptions& options,
             const std::function<std::string()>& f) {
   std::string mine = "+";
@@ -91,7 +92,7 @@ std::string described(const WorkerParts& parts) {
   }
   return text;
 }
-/// Names by kind, as `described` wrote them.
+/// Parses the output of `described`: names by kind.
 std::map<char, std::set<std::string>> names_in(const std::string& text, std::size_t begin = 0) {
   std::map<char, std::set<std::string>> names{{'s', {}}, {'o', {}}, {'e', {}}, {'f', {}}};
   while (begin < text.size()) {
@@ -105,8 +106,7 @@ std::map<char, std::set<std::string>> names_in(const std::string& text, std::siz
 void check_names(const WorkerParts& parts) {
   std::set<std::string> names;
   const auto check = [&](const std::string& name) {
-    TENDRIL_CHECK(name != "each" && name != "shard", "a part is called '", name,
-                  "', which a checkpoint has entries of its own under");
+    TENDRIL_CHECK(name != "each" && name != "shard", "a part is called '", name, "', a name that checkpoints reserve");
     TENDRIL_CHECK(names.insert(name).second, "two parts have the name '", name, "'");
   };
   for (const auto* some : {&parts.shared, &parts.own, &parts.each}) {
@@ -120,7 +120,7 @@ void check_names(const WorkerParts& parts) {
   }
 }
 
-/// For calls of owners: the checkpoint's time is theirs, whatever a call has elsewhere.
+/// Returns a context for calls to owners, with the timeout of the checkpoint instead of the default one of calls.
 rpc::CallContext within(const CheckpointOptions& options) {
   constexpr auto kWhileTheyLive = std::chrono::hours(24 * 365);
   rpc::CallContext context = rpc::CallContext::current();
@@ -129,7 +129,7 @@ rpc::CallContext within(const CheckpointOptions& options) {
   return context;
 }
 
-/// How many files the owners of remote parts write, of each member's parts.
+/// Returns, for each member, how many files the owners of its remote parts write.
 std::vector<int> files_of_owners(const Texts& said) {
   std::vector<int> files;
   for (const std::string& text : said) {
@@ -140,7 +140,7 @@ std::vector<int> files_of_owners(const Texts& said) {
       int count = 0;
       const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), count);
       TENDRIL_CHECK(error == std::errc() && *end == ' ' && count >= 0 && count <= kMost - files.back(),
-                    "save_checkpoint: a worker says that owners write '", one.substr(0, 20), "' files");
+                    "save_checkpoint: a worker sent an invalid number of files: '", one.substr(0, 20), "'");
       files.back() += count;
     }
   }
@@ -153,7 +153,8 @@ std::string listed(const std::set<std::string>& names) {
   return text.empty() ? "none" : text;
 }
 
-/// That what the workers call their parts fits together. `unique`: no two have one of the same name of their own.
+/// Checks that the workers' lists of parts are consistent. `unique`: no two workers may both list an `own` or `remote`
+/// part of the same name.
 void check_together(const ProcessGroup& group, const std::string& op, const Texts& said, std::size_t begin,
                     bool unique) {
   const auto first = names_in(said[0], begin);
@@ -166,11 +167,11 @@ void check_together(const ProcessGroup& group, const std::string& op, const Text
                     listed(mine.at(kind)), ", worker '", group.workers()[0].name, "' ", listed(first.at(kind)));
     }
     for (const std::string& part : mine.at('o')) {
-      TENDRIL_CHECK(!first.at('s').contains(part) && !first.at('e').contains(part), op, ": '", part,
-                    "' is a part of worker '", name, "' alone and one of all workers");
+      TENDRIL_CHECK(!first.at('s').contains(part) && !first.at('e').contains(part), op, ": part '", part,
+                    "' belongs to worker '", name, "' alone, but also to all workers");
       const auto [found, is_new] = owner.emplace(part, name);
-      TENDRIL_CHECK(is_new || !unique, op, ": workers '", found->second, "' and '", name,
-                    "' both have a part of their own called '", part, "'");
+      TENDRIL_CHECK(is_new || !unique, op, ": workers '", found->second, "' and '", name, "' both have a part called '",
+                    part, "'");
     }
   }
 }
@@ -192,8 +193,8 @@ StateDict entries_of(const WorkerParts& parts, const Shard& shard) {
   return entries;
 }
 
-/// What is asked for that does not fit, a line each; or, unless `check_only`, gives the parts what they ask for, those
-/// of each worker only `with_each`.
+/// If `check_only`, returns one line for each part that does not fit. Otherwise loads the parts. The `each` parts are
+/// included only if `with_each`.
 std::string load_parts(const WorkerParts& parts, const detail::ReadCheckpoint& checkpoint, int rank, bool with_each,
                        bool check_only) {
   std::string problems;
@@ -214,7 +215,7 @@ std::string load_parts(const WorkerParts& parts, const detail::ReadCheckpoint& c
   return problems;
 }
 
-/// The same of what owners load themselves.
+/// The same for parts that their owners load.
 std::string read_remote(const WorkerParts& parts, const std::filesystem::path& folder,
                         const detail::ReadCheckpoint& checkpoint, const CheckpointOptions& options, bool check_only) {
   const rpc::CallContextScope in_time(within(options));
@@ -234,7 +235,7 @@ std::string read_remote(const WorkerParts& parts, const std::filesystem::path& f
   return problems;
 }
 
-/// The parts of a checkpoint: those of each worker as "each: NAME".
+/// Returns the names of a checkpoint's parts; those of `each` parts as "each: NAME".
 std::set<std::string> parts_of(const StateDict& entries) {
   std::set<std::string> parts;
   for (const auto& [name, tensor] : entries) {
@@ -270,7 +271,7 @@ void save_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
   const int first = std::accumulate(owners.begin(), owners.begin() + group.rank(), group.size());
   bool wrote = false;
   try {
-    agree(group, where + ": the checkpoint is the old one", options, [&] {
+    agree(group, where + ": the old checkpoint was kept", options, [&] {
       wrote = true;
       detail::write_shard(folder, shard, entries_of(parts, shard));
       int file = first;
@@ -282,7 +283,8 @@ void save_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
       return std::string();
     });
   } catch (const Error& error) {
-    // All know that it has failed, the first too: it commits nothing. After any other error it may have done so.
+    // After this error, all workers know that the save has failed, so the first commits nothing. After an RpcError it
+    // may have committed the save.
     std::error_code ignored;
     const bool known = dynamic_cast<const rpc::RpcError*>(&error) == nullptr;
     if (!wrote || !known) throw;
@@ -313,7 +315,7 @@ void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
     std::string problems;
     if (!parts.each.empty() && !as_many && !options.each_may_stay) {
       problems += "\n  it was saved by " + std::to_string(checkpoint->members) + " workers, expected " +
-                  std::to_string(group.size()) + ", as each has parts of its own (";
+                  std::to_string(group.size()) + ", because some parts are saved per worker (";
       for (const nn::CheckpointPart& part : parts.each) {
         problems += (&part == parts.each.data() ? "'" : ", '") + part.name() + "'";
       }
@@ -330,7 +332,7 @@ void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
   for (std::size_t rank = 0; rank < said.size(); ++rank) {
     TENDRIL_CHECK(said[rank].substr(0, kNumber) == said[0].substr(0, kNumber), where, ": workers '",
                   group.workers()[0].name, "' and '", group.workers()[rank].name,
-                  "' see different checkpoints: is it one folder?");
+                  "' see different checkpoints, expected one shared folder");
     for (const auto& [kind, names] : names_in(said[rank], kNumber)) {
       if (kind == 'f') continue;
       for (const std::string& name : names) asked.insert(kind == 'e' ? "each: " + name : name);
@@ -341,7 +343,7 @@ void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
     if (!asked.contains(part)) problems += "\nhas a part '" + part + "', which no worker asks for";
   }
   TENDRIL_CHECK(problems.empty(), refused, problems);
-  agree(group, where + " failed while it was loaded, a part of it may be", options, [&] {
+  agree(group, where + " failed during loading, some parts may have been loaded", options, [&] {
     load_parts(parts, *checkpoint, group.rank(), as_many, false);
     read_remote(parts, folder, *checkpoint, options, false);
     return std::string();

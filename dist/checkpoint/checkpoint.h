@@ -10,7 +10,7 @@
 
 TENDRIL_API_BEGIN
 
-/// All that a training run on several workers goes on from: one safetensors file a worker, and an index of them.
+/// Checkpoints of a training run on several workers: one safetensors file per worker, and an index of them.
 ///
 ///     dist::WorkerParts parts{.shared = {{"model", model}, {"optimizer", sgd}, {"step", step}},
 ///                             .each = {{"generator", default_generator()}}};
@@ -20,57 +20,58 @@ TENDRIL_API_BEGIN
 ///       dist::save_checkpoint(group, folder, parts);
 ///     }
 ///
-/// docs/files.md says what is in the folder.
+/// docs/files.md describes the contents of the folder.
 namespace tendril::dist {
 
-/// What one worker has to save and to load: modules, optimizers, generators, numbers (nn::CheckpointPart). It refers to
-/// them. A part of another worker's (a RemoteModule, a DistributedOptimizer) may stand among them: its state then
-/// travels through this worker; among the `remote` it does not.
+/// The parts that one worker saves and loads: modules, optimizers, generators, numbers (nn::CheckpointPart). Refers to
+/// them. Parts that another worker owns (RemoteModule, DistributedOptimizer) may be in any list. Their state is sent
+/// through this worker, unless they are in `remote`.
 struct WorkerParts {
-  /// The same at all workers, as data-parallel training keeps model and optimizer: the first worker's are saved, all
-  /// load them.
+  /// The same on all workers, like model and optimizer in data-parallel training. The first worker's parts are saved;
+  /// all workers load them.
   nn::CheckpointParts shared = {};
-  /// Of this worker alone, under names that no other has: a stage of a pipeline. Whoever asks for a name loads it.
+  /// Parts of this worker only, such as a pipeline stage, under names that no other worker uses. When loading, any
+  /// worker may list any of the names.
   nn::CheckpointParts own = {};
-  /// Of each worker, under the same names: generators, places in the data. They load for as many workers as saved, and
-  /// rank r gets what rank r saved; for others CheckpointOptions::each_may_stay says what happens.
+  /// Parts that each worker has under the same names, such as generators and positions in the data. Rank r loads the
+  /// parts that rank r saved. For another number of workers than saved, see CheckpointOptions::each_may_stay.
   nn::CheckpointParts each = {};
-  /// What other workers own, who may be no members, under names that no other has. Which worker names it, and on how
-  /// many owners it is, may differ between save and load.
+  /// Parts that other workers own, including workers outside the group, under names that no other part has. The worker
+  /// that lists a part and its number of owners may differ between save and load.
   RemoteParts remote = {};
 };
 
 struct CheckpointOptions {
-  /// For each of the times that the workers wait for one another or for an owner of remote parts: the slowest disk's.
-  /// 0: as long as the workers live.
+  /// For each time that the workers wait for one another or for an owner of remote parts; allow for the slowest disk.
+  /// 0: no limit while the workers live.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// Of a load, the same at all workers: where another number of workers saved, the parts `each` stay as they are, and
-  /// all others load. Without it that is an error.
+  /// For loads; must be the same on all workers. If another number of workers saved, the `each` parts stay unchanged
+  /// and all others are loaded; without this option, that is an error.
   bool each_may_stay = false;
 };
 
-/// Collective. Writes all workers' parts, as they are now, into `folder`, which all of them see under this name (one
-/// machine, or a shared file system) and in which nobody else saves. Atomic as a whole: a worker that is killed at any
-/// moment, or a disk that is full, leaves the checkpoint that was there before; on return the new one is on the disk,
-/// and files of older ones and of saves that did not end are gone. Nobody may change the parts meanwhile.
-/// Throws, at all workers, Error for names of parts that do not fit each other ("each" and "shard", which are taken; a
-/// name twice; `shared` or `each` that differ), before anything is written, and for a worker that cannot write, which
-/// it names; PeerLostError, TimeoutError as collectives do, when the checkpoint is the old or the new one.
+/// Collective. Writes the current state of all workers' parts into `folder`. All workers must see the folder under this
+/// path (one machine, or a shared file system), and no other group may save in it. Atomic as a whole: if a worker is
+/// killed at any moment, or a disk is full, the previous checkpoint remains. On return, the new checkpoint is on disk,
+/// and the files of older checkpoints and of incomplete saves are removed. The parts must not change meanwhile. Throws
+/// on all workers: Error, before anything is written, for names that conflict (the reserved names "each" and "shard", a
+/// name used twice, `shared` or `each` names that differ between workers); Error that names a worker that cannot write;
+/// PeerLostError and TimeoutError as collectives do, after which the checkpoint is the old or the new one.
 void save_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, const WorkerParts& parts,
                      const CheckpointOptions& options = {});
 
-/// Collective. Gives every part what was saved under its name, by whichever worker. The number of workers may be
-/// another one than at the save unless there are parts `each` that may not stay. Throws Error at all workers, for all
-/// that does not fit anywhere, by worker: no checkpoint, files of different saves, a file that is missing, parts that
-/// the checkpoint has and nobody asks for, or the other way round, `each` of another number of workers, what a part's
-/// load_state_dict says. Nothing has changed at any worker then. Where loading itself fails, an owner of remote parts
-/// is lost say, all workers throw, and what had been loaded by then stays. Errors of the collectives as in
+/// Collective. Loads every part from the state that was saved under its name, by any worker. The number of workers may
+/// differ from that of the save, unless there are `each` parts and not `each_may_stay`. Throws on all workers an Error
+/// that lists all problems by worker: no checkpoint, files of different saves, a missing file, parts of the checkpoint
+/// that no worker lists or the reverse, `each` parts of another number of workers, errors of a part's load_state_dict.
+/// Nothing has changed on any worker then. If loading itself fails, for example because an owner of remote parts is
+/// lost, all workers throw, and parts that were loaded by then keep the new state. Errors of collectives as in
 /// save_checkpoint.
 void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, const WorkerParts& parts,
                      const CheckpointOptions& options = {});
 
-/// Whether a save into the folder has ever ended. Any thread; for all workers to come to the same answer nobody saves
-/// meanwhile.
+/// Returns whether a save into the folder has ever completed. Thread-safe. All workers get the same answer only if no
+/// save runs meanwhile.
 bool has_checkpoint(const std::filesystem::path& folder);
 
 }  // namespace tendril::dist

@@ -16,9 +16,9 @@ TENDRIL_API_BEGIN
 
 namespace tendril::dist {
 
-/// A part of a checkpoint that lives on other workers, members of the process group or not: each of its owners writes
-/// a file of its own and reads its share itself, so that no element of it travels. The owners see the folder under the
-/// same name as the members. The part refers to the optimizer, and holds the module.
+/// A part of a checkpoint that other workers own, whether or not they are members of the process group. Each owner
+/// writes a separate file and reads its share from the files, so that no elements are sent. The owners must see the
+/// folder under the same path as the members. Refers to the optimizer, which must outlive it; keeps the module alive.
 class RemotePart {
  public:
   template <class M>
@@ -35,14 +35,15 @@ class RemotePart {
         read_([&optimizer](const detail::PartFile& file, bool check_only) { optimizer.read_files(file, check_only); }) {
   }
 
-  /// Under which its entries are.
+  /// The name of the part, which its entries begin with.
   const std::string& name() const noexcept { return name_; }
-  /// How many owners, each with a file.
+  /// Number of owners, each of which writes one file.
   std::size_t files() const noexcept { return files_; }
 
-  /// Has the owners write their files, of which this is the first; returns when all have. Throws what the owners threw.
+  /// Makes the owners write their files, of which `first` is the first; returns when all have. Throws the owners'
+  /// errors.
   void write(const detail::PartFile& first) const { write_(first); }
-  /// Has the owners load what is theirs, or only ask whether it fits.
+  /// Makes the owners load their shares or, if `check_only`, only check that these fit.
   void read(const detail::PartFile& file, bool check_only) const { read_(file, check_only); }
 
  private:
@@ -52,7 +53,7 @@ class RemotePart {
   std::function<void(const detail::PartFile&, bool)> read_;
 };
 
-/// As WorkerParts has them.
+/// The type of WorkerParts::remote.
 using RemoteParts = std::vector<RemotePart>;
 
 }  // namespace tendril::dist

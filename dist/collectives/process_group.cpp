@@ -43,11 +43,11 @@ const char* name_of(ReduceOp op) {
   return "?";
 }
 
-/// "all_reduce(sum, by rank) of float32 [2, 3]": members compare these.
+/// Returns, for example, "all_reduce(sum, by rank) of float32 [2, 3]". Members compare these texts.
 template <class... Parts>
 std::string describe(const Tensor& x, std::size_t chunk_bytes, const Parts&... parts) {
   std::ostringstream text;
-  text.imbue(std::locale::classic());  // members may have others
+  text.imbue(std::locale::classic());  // other members may have other locales
   (text << ... << parts);
   text << " of " << x.dtype() << " " << x.sizes();
   if (chunk_bytes != 0) text << " in chunks of " << chunk_bytes << " bytes";
@@ -58,8 +58,9 @@ void check_tensor(const char* op, const Tensor& x) { TENDRIL_CHECK(x.defined(), 
 
 void check_changeable(const char* op, const Tensor& x) {
   check_tensor(op, x);
-  TENDRIL_CHECK_AS(AutogradError, !(tendril::autograd::grad_enabled() && x.requires_grad()), op,
-                   ": x requires a gradient, and is changed in place without being recorded: call it under NoGrad");
+  TENDRIL_CHECK_AS(
+      AutogradError, !(tendril::autograd::grad_enabled() && x.requires_grad()), op,
+      ": x requires a gradient, but would be changed in place without being recorded; call this under NoGrad");
 }
 
 void check_reducible(const char* op, const Tensor& x, ReduceOp reduce) {
@@ -73,8 +74,8 @@ void check_options(const char* op, const CollectiveOptions& options) {
                    options.timeout.count(), " ms");
 }
 
-/// Calls reduce(x). An average of float16 is computed in float32, as its sum may exceed 65504 where the average does
-/// not.
+/// Calls reduce(x). Averages of float16 are computed in float32, because a sum may exceed 65504 although the average
+/// does not.
 template <class F>
 void reduce_wide(ReduceOp op, const Tensor& x, const F& reduce) {
   if (op != ReduceOp::average || x.dtype() != kFloat16) return reduce(x);
@@ -94,7 +95,7 @@ Combine combination(ReduceOp op, int size) {
   }
   Combine combine{[](const Tensor& into, const Tensor& part) { raw::binary_(Binary::add, into, part); }};
   if (op == ReduceOp::average) {
-    // The same bits, as the inverse of a power of two is exact; a product costs half of a quotient.
+    // The inverse of a power of two is exact, so the product has the same bits as the quotient at half the cost.
     const bool exact = (size & (size - 1)) == 0;
     combine.finish = [size, exact](const Tensor& whole) {
       raw::binary_(exact ? Binary::mul : Binary::div, whole, exact ? Scalar(1.0 / size) : Scalar(size));
@@ -103,8 +104,8 @@ Combine combination(ReduceOp op, int size) {
   return combine;
 }
 
-/// Of x's elements in one message. Large ones cost less a byte, as each wakes threads at both ends; but what waits for
-/// the first of a segment waits for so much of it.
+/// Returns the number of x's elements per message. Each message wakes threads on both sides, so large messages cost
+/// less per byte; but a member waits longer for the first chunk of a segment.
 int64_t chunk_elements(const Tensor& x, std::size_t chunk_bytes, int size) {
   constexpr std::size_t kSmallestChunk = std::size_t{1} << 20, kLargestChunk = std::size_t{4} << 20, kOfSegment = 16;
   const std::size_t element = size_of(x.dtype());
@@ -116,20 +117,20 @@ int64_t chunk_elements(const Tensor& x, std::size_t chunk_bytes, int size) {
   return static_cast<int64_t>(std::clamp<std::size_t>(chunk_bytes / element, 1, all));
 }
 
-/// Who does it with x: null is the ring.
+/// Returns the library to use for x; null for the built-in algorithms.
 Carrier* carrier_of(const std::unique_ptr<Carrier>& carrier, const Tensor& x, bool reduces, bool deterministic) {
   return carrier && !deterministic && (reduces ? carrier->reduces(x) : carrier->moves(x)) ? carrier.get() : nullptr;
 }
 
 Tensor flat_of(const Carrier* carrier, const Tensor& x) { return carrier ? carrier->flat(x) : flat_on_cpu(x); }
 
-/// How it is done, as members compare it.
+/// Names the algorithm, for the texts that members compare.
 std::string way_of(const Carrier* carrier, bool deterministic = false) {
   return deterministic ? ", by rank" : carrier ? std::string(", by ") + carrier->name() : "";
 }
 
-/// Has `change` give x's elements new values, in order and where the carrier takes them from. x's version goes up
-/// before: a failure may come when part of it has changed.
+/// Lets `change` overwrite x's elements, as a flat tensor on the carrier's device. Increments x's version before x
+/// changes, because a failure may leave it partly changed.
 template <class F>
 void change_in_place(const Carrier* carrier, const Tensor& x, const F& change) {
   const Tensor flat = flat_of(carrier, x);
@@ -154,8 +155,8 @@ void reduce_in_place(Channel& channel, Carrier* carrier, std::size_t chunk_bytes
   in_operation(channel, what, deadline, [&] { change_in_place(carrier, x, reduce); });
 }
 
-/// Work for another thread on x, which is on a CUDA device: behind what this thread has issued there so far, beside
-/// what it issues meanwhile, and done when it returns.
+/// Wraps work on the CUDA tensor x for another thread. The work runs on a new stream, after what this thread has issued
+/// so far and concurrently with later work. The device has completed it when the wrapper returns.
 std::function<void()> on_a_stream(const Tensor& x, std::function<void()> work) {
   const int device = x.device().index;
   const auto so_far = std::make_shared<cuda::Event>();
@@ -166,7 +167,7 @@ std::function<void()> on_a_stream(const Tensor& x, std::function<void()> work) {
     cuda::record_stream(x, stream);
     const cuda::StreamGuard guard(stream);
     work();
-    cuda::Event done;  // lets the thread sleep, which waiting for the stream does not
+    cuda::Event done;  // lets the thread sleep, unlike waiting for the stream
     done.record(stream);
     done.synchronize();
   };
@@ -313,7 +314,7 @@ Tensor ProcessGroup::reduce_scatter(const Tensor& x, ReduceOp op, const Collecti
   detail::check_reducible("reduce_scatter", x, op);
   detail::check_options("reduce_scatter", options);
   TENDRIL_CHECK_AS(ShapeError, x.dim() > 0 && x.size(0) % size() == 0, "reduce_scatter: x has shape ", x.sizes(),
-                   ", expected a dim 0 that divides by the number of members, ", size());
+                   ", expected dim 0 to be divisible by the number of members, ", size());
   const auto deadline = detail::deadline_of(options.timeout);
   const bool by_rank = options.deterministic.value_or(deterministic());
   detail::Carrier* const carrier = detail::carrier_of(carrier_, x, true, by_rank);

@@ -28,7 +28,7 @@ concept LocallyConstructible = std::derived_from<O, optim::Optimizer> &&
         const std::vector<Tensor>
 &, const typename O::Options& > ;
 
-/// ... and that keeps something for each parameter.
+/// An optimizer that keeps a State for each parameter.
 template <class O>
 concept HasState = requires(const O& optimizer, const Tensor& param) {
   typename O::State;
@@ -37,22 +37,23 @@ concept HasState = requires(const O& optimizer, const Tensor& param) {
 
 using autograd::detail::Census;
 
-/// Makes this the only step on a worker, and under Hogwild the only thing that is done with its parameters. A handler
-/// that waits for it gives its slot back.
+/// Locks out other steps on this worker and, under Hogwild, backwards and ReadParameters. A handler releases its slot
+/// while it waits.
 std::unique_lock<rpc::detail::SharedMutex> step_lock(Census& census);
-/// The same elements under a version of their own (StepOptions). Throws Error unless they are on the CPU.
+/// Returns a tensor that shares the elements but not the version (DistributedOptimizerOptions::hogwild). Throws Error
+/// unless the elements are on the CPU.
 Tensor unversioned(const Tensor& param);
 void check_not_moved(const std::vector<Tensor>& params, const std::vector<Tensor>& stepped);
-/// The norm of gradients, 0 of none; undefined ones are left out.
+/// Returns the norm of the gradients, ignoring undefined ones; 0 without any.
 double norm_of(const std::vector<Tensor>& gradients, double norm_type);
-/// The tensors that these refer to. Throws rpc::UsageError unless this worker owns them.
+/// Returns the tensors that `params` refer to. Throws rpc::UsageError unless this worker owns them.
 std::vector<Tensor> local_tensors(const std::vector<rpc::RRef<Tensor>>& params);
-/// The gradients of `params` in a context, undefined where there is none. Empty if there is none at all, also because
-/// the context never came here.
+/// Returns the gradients of `params` in a context; undefined for a parameter without one. Returns an empty vector if
+/// the context has no gradients here, or never reached this worker.
 std::vector<Tensor> gradients_of(const autograd::Container& container, autograd::ContextId context,
                                  const std::vector<Tensor>& params);
 
-/// An archive that gives what it is shown tensors of its own.
+/// An archive that replaces each tensor with a copy.
 struct CopyTensors {
   template <class T>
   CopyTensors& operator&(T& member) {
@@ -63,10 +64,10 @@ struct CopyTensors {
   }
 };
 
-/// What one owner has of an optimizer's state, and where its parameters and groups are among all.
+/// One owner's part of an optimizer's state, and the indices of its parameters and groups among all.
 struct OwnerState {
   std::vector<std::size_t> params = {}, groups = {};
-  std::vector<std::vector<std::size_t>> members = {};  // of its groups: parameters by its own numbers
+  std::vector<std::vector<std::size_t>> members = {};  // by group: parameters, in the owner's numbering
   NamedTensors entries = {};
 
   template <class Archive>
@@ -76,13 +77,14 @@ struct OwnerState {
 };
 using GroupMembers = std::vector<std::vector<std::size_t>>;  // the parameters of each group
 
-/// The state of all owners under the names that one optimizer would give it.
+/// Merges the state of all owners, under the names that one optimizer would use.
 StateDict gathered_state(const std::vector<OwnerState>& owners, const GroupMembers& groups);
-/// ... what one of them writes of it: groups that others have too are the first one's.
+/// Returns the entries that one owner writes to its file. It writes the options only of the groups in `first_of`, those
+/// of which it is the first owner.
 StateDict written_state(const OwnerState& owner, const GroupMembers& groups, const std::vector<std::size_t>& first_of);
-/// The owner's own of it, by its own numbers.
+/// Returns the entries of `dict` that belong to the owner, in the owner's numbering.
 NamedTensors state_for(const StateDict& dict, const OwnerState& owner);
-/// Throws Error that lists what cannot be of an optimizer with these groups.
+/// Throws Error that lists the entries that do not fit an optimizer with these groups.
 void check_state(const StateDict& dict, const GroupMembers& groups, const std::string& op);
 
 /// Parameters of one owner that share options.
@@ -177,7 +179,7 @@ class LocalOptimizer {
     const bool is_one = found != params_.end();
     typename O::State state =
         optimizer_.state(is_one ? stepped_[static_cast<std::size_t>(found - params_.begin())] : mine);
-    CopyTensors copies;  // the optimizer changes its own in place
+    CopyTensors copies;  // the optimizer changes its state in place
     state.serialize(copies, 0);
     return state;
   }
@@ -204,7 +206,7 @@ class LocalOptimizer {
 
   const std::shared_ptr<Census> census_;
   const bool hogwild_;
-  const std::vector<Tensor> params_, stepped_;  // the second: what the optimizer changes
+  const std::vector<Tensor> params_, stepped_;  // stepped_: the tensors that the optimizer changes
   O optimizer_;
 };
 

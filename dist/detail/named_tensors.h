@@ -10,13 +10,13 @@
 
 TENDRIL_API_BEGIN
 
-/// What modules and optimizers on other workers are asked with.
+/// Arguments and contexts of calls to modules and optimizers on other workers.
 namespace tendril::dist::detail {
 
-/// A StateDict as it travels.
+/// A StateDict in the form that is sent.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-/// Copies: what is sent to oneself would share elements with who goes on changing them.
+/// Copies the tensors, because a call to this worker would share elements that the owner continues to change.
 inline NamedTensors entries_of(const StateDict& dict) {
   const StateDict copy = dict.clone();
   return {copy.begin(), copy.end()};
@@ -27,7 +27,8 @@ inline StateDict dict_of(const NamedTensors& entries) {
   return dict;
 }
 
-/// Calls made in its scope belong to no autograd context: the workers that they reach have nothing to release.
+/// Calls made in its scope do not belong to an autograd context, so the workers that they reach have nothing to
+/// release.
 class Unrecorded {
  public:
   Unrecorded() : scope_(without_autograd()) {}

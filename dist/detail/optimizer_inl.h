@@ -18,7 +18,7 @@ namespace detail {
 
 Tensor members(const std::vector<std::size_t>& of);
 double joined_norm(const std::vector<double>& norms, double norm_type);
-/// What `error` says, without the worker's name that a RemoteError begins with.
+/// Returns the message of `error`, without the worker's name that a RemoteError begins with.
 std::string reason_of(const std::exception_ptr& error);
 [[noreturn]] void throw_failures(const std::string& op, std::vector<OptimizerError::Failure> failures,
                                  std::size_t owners);
@@ -54,7 +54,7 @@ DistributedOptimizer<O>::DistributedOptimizer(OfGroups, rpc::Agent& agent, const
   }
   TENDRIL_CHECK(!by_rank.empty(), name(), ": groups: got none, expected at least one");
   const detail::Unrecorded scope;
-  std::vector<std::exception_ptr> errors;  // of an unconnected owner, for example: the others are asked all the same
+  std::vector<std::exception_ptr> errors;  // for example of an unconnected owner; the others are asked nevertheless
   for (auto& [rank, of_owner] : by_rank) {
     owners_.push_back(of_owner.first);
     errors.emplace_back();
@@ -67,7 +67,7 @@ DistributedOptimizer<O>::DistributedOptimizer(OfGroups, rpc::Agent& agent, const
       errors.back() = std::current_exception();
     }
   }
-  for (std::size_t i = 0; i < owners_.size(); ++i) {  // while the others make theirs
+  for (std::size_t i = 0; i < owners_.size(); ++i) {  // while the other owners construct theirs
     const auto& owned = by_rank.at(owners_[i].worker.id).second;
     if (!owned[0].params[0].is_owner()) continue;
     try {
@@ -108,7 +108,7 @@ std::vector<R> DistributedOptimizer<O>::on_every_owner(const char* what, Ask ask
     }
   };
   each(false, [&](std::size_t i) { answers[i] = ask(owners_[i]); });
-  each(true, [&](std::size_t i) {  // while the others are at work
+  each(true, [&](std::size_t i) {  // while the other owners work
     if constexpr (std::is_same_v<R, std::monostate>) {
       do_here(owners_[i]);
     } else {
@@ -215,7 +215,7 @@ template <detail::LocallyConstructible O>
 void DistributedOptimizer<O>::load_state_dict(const StateDict& dict, const LoadOptions& options) {
   TENDRIL_CHECK(options.strict, name(), "::load_state_dict: options.strict: got false, expected true");
   detail::check_state(dict, groups_, name() + "::load_state_dict");
-  for (const bool check_only : {true, false}) {  // all are asked before the first changes anything
+  for (const bool check_only : {true, false}) {  // all owners check before any of them changes anything
     if (!check_only && options.check_only) return;
     on_every_owner<std::monostate>(
         "load_state_dict",
@@ -241,7 +241,7 @@ void DistributedOptimizer<O>::note_rates(const StateDict& dict) {
 template <detail::LocallyConstructible O>
 void DistributedOptimizer<O>::write_files(const detail::PartFile& first) const {
   std::vector<detail::PartFile> files(owners_.size(), first);
-  std::vector<std::vector<std::size_t>> first_of(owners_.size());  // groups that each owner writes for all
+  std::vector<std::vector<std::size_t>> first_of(owners_.size());  // the groups whose options each owner writes
   std::vector<bool> written(groups_.size());
   for (std::size_t i = 0; i < owners_.size(); ++i) {
     files[i].rank += static_cast<int>(i);

@@ -25,15 +25,16 @@ namespace {
 void check_same(nn::Module& module, ProcessGroup& group, const CollectiveOptions& options);
 }  // namespace
 
-/// Where a backward's gradients go: those of parameters into their buckets, others to `.grad` or to a context.
+/// Receives the gradients of a backward: copies those of the module's parameters into buckets, and adds others to
+/// `.grad` or to a context.
 class DistributedDataParallel::Reducer final : public tendril::autograd::GradientSink {
  public:
   struct Parameter {
     std::string name;
     Tensor tensor;
-    Ref<Node> node;  // that a gradient comes to; null while it is frozen
+    Ref<Node> node;  // receives the gradient; null while the parameter is frozen
     std::size_t bucket = 0;
-    int64_t begin = 0;  // in the bucket
+    int64_t begin = 0;  // offset in the bucket
     bool ready = false;
   };
   struct Bucket {
@@ -58,7 +59,7 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     std::unordered_set<const TensorImpl*> were_there = std::move(in_buckets_);
     in_buckets_.clear();
     auto named = module_.named_parameters();
-    // Backward comes to the last layers first.
+    // Backward reaches the last layers first.
     for (auto at = named.rbegin(); at != named.rend(); ++at) {
       if (!at->second.requires_grad() && !were_there.contains(at->second.impl())) continue;
       parameters_.push_back({at->first, at->second});
@@ -117,7 +118,7 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     });
   }
 
-  /// `backward` runs the context's.
+  /// `backward` runs a backward of the context.
   template <class F>
   void backward_in(const autograd::Context& context, const F& backward) {
     run([&] {
@@ -155,13 +156,13 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
       end_launched(error.what());
       throw;
     } catch (...) {
-      end_launched("an exception of another type than std::exception");
+      end_launched("an exception that is not derived from std::exception");
       throw;
     }
   }
 
-  /// Prepares for a backward. Nodes are found each time: after a cast a parameter has a new node, perhaps at the
-  /// address of an old node of another parameter, and a frozen parameter has none.
+  /// Prepares for a backward. Nodes are looked up each time: after a cast a parameter has a new node, perhaps at the
+  /// address of an old node of another parameter, and a frozen parameter does not have one.
   void find_nodes() {
     index_.clear();
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -181,7 +182,7 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     if (found == index_.end()) return false;
     Parameter& parameter = parameters_[found->second];
     TENDRIL_CHECK_AS(AutogradError, !parameter.ready, "DistributedDataParallel::backward: '", parameter.name,
-                     "' got gradients of two backwards at the same time");
+                     "' received gradients of two concurrent backwards");
     raw::copy_(part_of(parameter), gradient);
     if (before.defined()) raw::binary_(Binary::add, part_of(parameter), before);
     parameter.ready = true;
@@ -193,33 +194,34 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     const Tensor flat = raw::narrow(buckets_[parameter.bucket].flat, 0, parameter.begin, parameter.tensor.numel());
     return raw::reshape(flat, parameter.tensor.sizes());
   }
-  /// In the same order at all members, whichever is complete first.
+  /// Starts to average complete buckets, in the same order on all members even if they complete in another order.
   void launch() {
     for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) {
       Bucket& bucket = buckets_[next_];
       bucket.reduced = group_.all_reduce_async(bucket.flat, ReduceOp::average, options_.collectives);
     }
   }
-  /// The group first: what is under way ends with it, and the others hear why. Until then it writes into the buckets.
+  /// Aborts the group, which ends its operations and informs the other members. Then waits for the operations, because
+  /// until they end they write into the buckets.
   void end_launched(const std::string& why) {
     group_.abort(why);
     for (Bucket& bucket : buckets_) {
       try {
         if (bucket.reduced.valid()) std::exchange(bucket.reduced, {}).wait();
-      } catch (...) {  // it is not the first error
+      } catch (...) {  // an earlier error is rethrown
       }
     }
   }
 
-  /// Of the parameters that have gradients at some member, when all are there. `held`: what there was of one before; of
-  /// a frozen one that is nobody's business.
+  /// Waits for all buckets and returns the averages of the parameters that have gradients on some member. `held`
+  /// returns the gradient that a parameter had before; it is not called for frozen parameters.
   template <class Held>
   std::vector<std::pair<const Parameter*, Tensor>> averages(const Held& held) {
     std::vector<const Parameter*> unused;
     for (const Parameter& parameter : parameters_) {
       if (!parameter.ready) unused.push_back(&parameter);
     }
-    std::string names;  // of those that are not frozen
+    std::string names;  // of unused parameters that are not frozen
     for (const Parameter* parameter : unused) {
       if (parameter->node) names += (names.empty() ? "'" : ", '") + parameter->name + "'";
     }
@@ -257,20 +259,20 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
   nn::Module& module_;
   ProcessGroup& group_;
   const Options& options_;
-  const std::vector<Tensor> all_;  // the parameters when this was made; all members had the same values then
+  const std::vector<Tensor> all_;  // the parameters at construction, when all members had the same values
   std::vector<Parameter> parameters_;
   std::unordered_map<const Node*, std::size_t> index_;
   std::unordered_set<const TensorImpl*> in_buckets_;  // the parameters' tensors
   std::vector<Bucket> buckets_;
-  std::size_t next_ = 0;  // the first bucket that is not under way
+  std::size_t next_ = 0;  // the first bucket whose averaging has not started
 };
 
 namespace {
 
-/// "conv.weight float32 [8, 3, 3, 3]", a line each.
+/// Returns one line for each parameter and buffer, such as "conv.weight float32 [8, 3, 3, 3]".
 std::string describe(nn::Module& module) {
   std::ostringstream text;
-  text.imbue(std::locale::classic());  // members may have others
+  text.imbue(std::locale::classic());  // other members may have other locales
   for (const auto& [name, tensor] : module.named_parameters()) {
     text << name << " " << tensor.dtype() << " " << tensor.sizes() << (tensor.requires_grad() ? "" : " frozen") << "\n";
   }
@@ -287,17 +289,17 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Every member compares with the first one's.
+/// Every member compares its module with that of the first member.
 void check_same(nn::Module& module, ProcessGroup& group, const CollectiveOptions& options) {
   const std::string mine = describe(module);
   const Tensor length = raw::full({1}, static_cast<int64_t>(mine.size()), kInt64);
   group.broadcast(length, 0, options);
-  constexpr int64_t kMost = int64_t{1} << 26;  // a description has some 50 bytes a tensor
+  constexpr int64_t kMost = int64_t{1} << 26;  // a description takes about 50 bytes per tensor
   const int64_t stated = length.data<int64_t>()[0];
   if (stated < 0 || stated > kMost) {
     group.abort("DistributedDataParallel: worker '" + group.workers()[0].name + "' describes its module in " +
                 std::to_string(stated) + " bytes");
-    group.barrier(options);  // throws that
+    group.barrier(options);  // throws this error
   }
   std::vector<uint8_t> bytes(static_cast<std::size_t>(stated));
   if (group.rank() == 0) bytes.assign(mine.begin(), mine.end());
@@ -305,7 +307,7 @@ void check_same(nn::Module& module, ProcessGroup& group, const CollectiveOptions
   group.broadcast(text, 0, options);
   const auto* const first = text.data<uint8_t>();
   const std::string theirs(first, first + text.numel());
-  // All learn whether all agree before anybody throws: nobody is left waiting.
+  // All members learn whether all agree before any of them throws, so that none is left waiting.
   std::string problem;
   const auto a = lines_of(mine), b = lines_of(theirs);
   for (std::size_t i = 0; i < std::max(a.size(), b.size()) && problem.empty(); ++i) {

@@ -27,35 +27,35 @@ namespace tendril::dist {
 ///       sgd.step();                                      // the same everywhere
 ///     }
 ///
-/// `backward` runs the graph as `loss.backward()` does. Parameters lie in buckets, those that are used last first; as
-/// soon as all gradients of a bucket are there its average is taken over the members, while the backward goes on. Where
-/// the members' parts have the same size and the loss is a mean, gradients are those of one process on the whole batch.
-/// A plain `loss.backward()` adds to `.grad` on this worker alone (PyTorch's no_sync); the next `ddp.backward` averages
-/// the sums.
+/// `backward` runs the graph as `loss.backward()` does. Parameters are assigned to buckets, those used last first. As
+/// soon as all gradients of a bucket are available, they are averaged over the members while the backward continues. If
+/// the members' parts have the same size and the loss is a mean, the gradients are those of one process on the whole
+/// batch. A plain `loss.backward()` adds to `.grad` on this worker only (PyTorch's no_sync); the next `ddp.backward`
+/// averages the sums.
 ///
-/// Where the model is only in part here, each member computes in an autograd context of its own, and
+/// If other workers own parts of the model, each member computes in a separate autograd context:
 ///
 ///     ddp.backward(context, loss);                       // get_gradients(context): the averages
 ///
-/// is dist::autograd::backward after which the context has the averages of the module's parameters, and `.grad` is left
-/// alone. Gradients of other parameters, here or on other workers, are those of this member's context, not averaged.
+/// This runs dist::autograd::backward. Afterwards, the context holds the averages for the module's parameters, and
+/// `.grad` is unchanged. Gradients of other parameters, here or on other workers, are not averaged.
 ///
-/// Thread-safety: one thread at a time, the one that calls the group's collectives. All members do the same.
+/// Thread-safety: only the thread that calls the group's collectives may use it. All members must make the same calls.
 class DistributedDataParallel {
  public:
-  /// Of the exchange of gradients.
+  /// Options of the exchange of gradients.
   struct Options {
-    std::size_t bucket_bytes = std::size_t{25} << 20;  ///< of gradients that are averaged in one operation, about
-    /// What a parameter that requires a gradient and gets none in a backward is: an Error that names it, at all members
-    /// (false), or left alone where no member used it, and a zero of those that did not where some did (true), which
-    /// costs a small all_reduce a backward.
+    std::size_t bucket_bytes = std::size_t{25} << 20;  ///< approximate size of one averaging operation
+    /// Whether a backward may give no gradient to a parameter that requires one. False: that is an Error on all
+    /// members, which names the parameter. True: the parameter is left unchanged if no member used it; otherwise
+    /// members that did not use it contribute a zero gradient. True costs a small all_reduce per backward.
     bool find_unused_parameters = false;
-    CollectiveOptions collectives = {};  ///< of each operation
+    CollectiveOptions collectives = {};  ///< for each operation
   };
 
-  /// Collective. Refers to module and group, which must outlive it. Parameters that are frozen are left out until
-  /// they require gradients, at all members at the same backward. Throws CollectiveError if the members' modules differ
-  /// in names, shapes or dtypes of parameters and buffers.
+  /// Collective. Refers to module and group, which must outlive it. Frozen parameters are left out until they require
+  /// gradients, which must happen before the same backward on all members. Throws CollectiveError if the members'
+  /// modules differ in the names, shapes or dtypes of parameters and buffers, or in which parameters are frozen.
   DistributedDataParallel(nn::Module& module, ProcessGroup& group)
       : DistributedDataParallel(module, group, Options{}) {}
   DistributedDataParallel(nn::Module& module, ProcessGroup& group, const Options& options);
@@ -63,25 +63,25 @@ class DistributedDataParallel {
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
 
-  /// Collective. `loss` has one element. Throws what backward and all_reduce throw; after that the group has failed.
-  /// `.grad` of parameters is the average only once it has returned.
+  /// Collective. `loss` must have one element. Throws errors of backward and all_reduce; the group has then failed. The
+  /// `.grad` of parameters is the average only after it has returned.
   void backward(const Tensor& loss);
-  /// Collective, each member with a context of its own: through calls to workers that need not be members. The module's
-  /// parameters get no gradient in the context before it returns; what the context held of them is averaged with them.
-  /// Throws what dist::autograd::backward and all_reduce throw; after that the group has failed, and the context has
-  /// what it held of the module's parameters and may have got gradients of others.
+  /// Collective; each member uses a separate context. The graph may include calls to workers that are not members. The
+  /// module's parameters get no gradients in the context before it returns; gradients that the context held for them
+  /// are added before averaging. Throws errors of dist::autograd::backward and all_reduce. The group has then failed;
+  /// the context keeps its earlier gradients of the module's parameters and may have received gradients of others.
   void backward(const autograd::Context& context, const Tensor& loss, const autograd::BackwardOptions& options = {});
-  /// ... from a loss that another worker, or this one, owns.
+  /// The same for a loss that another worker, or this one, owns.
   template <std::same_as<rpc::RRef<Tensor>> R>
   void backward(const autograd::Context& context, const R& loss, const autograd::BackwardOptions& options = {}) {
     backward_from(context, loss, options);
   }
-  /// Collective: buffers (running statistics) become the first member's.
+  /// Collective. Replaces the buffers (running statistics) with those of the first member.
   void broadcast_buffers();
 
-  /// The module, as it was given.
+  /// The module given to the constructor.
   nn::Module& module() const noexcept { return module_; }
-  /// In how many pieces gradients travel.
+  /// Number of buckets of gradients.
   std::size_t num_buckets() const noexcept;
 
  private:

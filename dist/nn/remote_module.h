@@ -25,7 +25,7 @@ namespace tendril::dist {
 
 namespace detail {
 
-/// What the owner of a module does.
+/// Functions that run on a module's owner.
 template <class M>
 struct RemoteModuleCalls {
   static void train(const rpc::RRef<M>& module, bool mode) { module.local_value().train(mode); }
@@ -65,67 +65,67 @@ struct RemoteModuleCalls {
 /// A module that lives on another worker (or this one), made there from constructor arguments:
 ///
 ///     dist::RemoteModule<Encoder> encoder("w1", 100, 32);
-///     Tensor h = encoder.forward(x);                          // or forward_async(x), which co_await takes too
+///     Tensor h = encoder.forward(x);                          // or co_await encoder.forward_async(x)
 ///     dist::DistributedOptimizer<optim::SGD> opt(encoder.remote_parameters(), {.lr = 0.1});
 ///
-/// Calls within an autograd context are recorded as any others. A value: copies refer to the same module, which lives
-/// as long as one of them, or an RRef to it, does; as an argument or a result it reaches other workers, which use it
-/// as their own. Thread-safe as the module is: its forward may run several times at
-/// once; `train`, `to` and `load_state_dict` need the caller's own ordering with it.
+/// Calls within an autograd context are recorded like other calls. Copies refer to the same module, which lives as long
+/// as any of them, or an RRef to it. A RemoteModule can be an argument or a result of a call; the other worker then
+/// uses it in the same way. Thread-safe only if the module is: its forward may run several times concurrently, and the
+/// caller must order `train`, `to` and `load_state_dict` with it.
 ///
-/// Errors: what the module throws comes as rpc::RemoteError with the worker's name; rpc::PeerLostError,
-/// rpc::TimeoutError; what its constructor threw, at the first use.
+/// Errors: exceptions of the module arrive as rpc::RemoteError with the worker's name; rpc::PeerLostError,
+/// rpc::TimeoutError. An exception of its constructor is thrown at the first use.
 template <std::derived_from<nn::Module> M>
 class RemoteModule {
  public:
-  RemoteModule() = default;  ///< refers to nothing: for who receives one
-  /// Makes an M on worker `to` from copies of the arguments; does not wait for it.
+  RemoteModule() = default;  ///< refers to nothing; a variable to receive one
+  /// Constructs an M on worker `to` from copies of the arguments, without waiting for it.
   template <class... Args>
   requires rpc::RemotelyConstructible<M, Args...>
   explicit RemoteModule(const rpc::Destination& to, Args&&... arguments)
       : module_(rpc::remote<M>(to, std::forward<Args>(arguments)...)) {}
-  /// ... by an agent of one's own.
+  /// The same, with the given agent.
   template <class... Args>
   requires rpc::RemotelyConstructible<M, Args...> RemoteModule(rpc::Agent& agent, const rpc::Destination& to,
                                                                Args&&... arguments)
       : module_(rpc::remote<M>(agent, to, std::forward<Args>(arguments)...)) {}
-  /// A module that is there already.
+  /// Refers to an existing module.
   explicit RemoteModule(rpc::RRef<M> module) : module_(std::move(module)) {}
 
-  /// M::forward there; waits for its result. `forward<&M::encode>(x)` calls another method.
+  /// Calls M::forward on the owner and waits for its result. `forward<&M::encode>(x)` calls another method.
   template <auto F = &M::forward, class... Args>
   requires rpc::CallableOn<M, F, Args...>
   auto forward(Args&&... arguments) const { return module_.template rpc_sync<F>(std::forward<Args>(arguments)...); }
-  /// ... a Future of it: wait() or co_await.
+  /// The same, but returns a Future, for wait() or co_await.
   template <auto F = &M::forward, class... Args>
   requires rpc::CallableOn<M, F, Args...>
   auto forward_async(Args&&... arguments) const {
     return module_.template rpc_async<F>(std::forward<Args>(arguments)...);
   }
 
-  /// In the module's order; for a DistributedOptimizer.
+  /// Returns references to the parameters, in the module's order, for a DistributedOptimizer.
   std::vector<rpc::RRef<Tensor>> remote_parameters() const { return call<&Calls::parameters>(); }
-  /// As nn::Module::train; returns when it is done.
+  /// As nn::Module::train; returns when the owner has done it.
   void train(bool mode = true) const { call<&Calls::train>(mode); }
   void eval() const { train(false); }                               ///< train(false)
   bool is_training() const { return call<&Calls::is_training>(); }  ///< asks the owner
-  /// As nn::Module::to, on a device of the owner. RRefs to parameters hold; optimizers are made afterwards.
+  /// As nn::Module::to, to a device of the owner. RRefs to parameters stay valid; construct optimizers afterwards.
   void to(Device device) const { call<&Calls::to>(text_of(device), std::optional<DType>()); }
   void to(DType dtype) const { call<&Calls::to>(std::string(), std::optional<DType>(dtype)); }  ///< casts
-  /// Both.
+  /// Moves and casts.
   void to(Device device, DType dtype) const { call<&Calls::to>(text_of(device), std::optional<DType>(dtype)); }
-  /// Copies of parameters and buffers, here.
+  /// Returns copies of parameters and buffers.
   StateDict state_dict() const { return detail::dict_of(call<&Calls::state>()); }
-  /// As nn::Module::load_state_dict; its Error comes as rpc::RemoteError, and nothing has changed then.
+  /// As nn::Module::load_state_dict; its Error arrives as rpc::RemoteError, and nothing has changed then.
   LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {}) const {
     auto [missing, unexpected] = call<&Calls::load>(detail::entries_of(dict), options.strict, options.check_only);
     return {std::move(missing), std::move(unexpected)};
   }
 
-  const rpc::RRef<M>& module_rref() const noexcept { return module_; }  ///< for all else
-  const rpc::WorkerInfo& owner() const { return module_.owner(); }      ///< where it lives
+  const rpc::RRef<M>& module_rref() const noexcept { return module_; }  ///< for all other uses
+  const rpc::WorkerInfo& owner() const { return module_.owner(); }      ///< the module's worker
 
-  /// Travels as its reference does.
+  /// Sends the reference, not the module.
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     archive& module_;

@@ -12,26 +12,26 @@ TENDRIL_API_BEGIN
 
 namespace tendril::dist {
 
-/// A DistributedOptimizer as schedules of nn/optim see one: its learning rates.
+/// Adapts a DistributedOptimizer to the schedules of nn/optim, which set its learning rates.
 ///
 ///     dist::Rates rates(opt);
 ///     optim::lr_scheduler::CosineAnnealingLR schedule(rates, {.T_max = 90});
 ///     for (...) { ...; opt.step(context); schedule.step(); }
 ///
-/// Each change of a group's rate is a call to the group's owners, and throws OptimizerError as set_lr does. It has no
-/// momentum (OneCycleLR: `cycle_momentum = false`), cannot step, and has no state beside the optimizer's. Refers to the
-/// optimizer, which must outlive it.
+/// Each change of a group's rate is a call to the group's owners, and throws OptimizerError as set_lr does. Rates has
+/// no momentum (OneCycleLR: `cycle_momentum = false`), cannot step, and has no state other than the optimizer's. Refers
+/// to the optimizer, which must outlive it.
 template <class O>
 class Rates final : public optim::Optimizer {
  public:
   explicit Rates(DistributedOptimizer<O>& of) : Optimizer("Rates"), of_(of) {
     for (std::size_t group = 0; group < of.num_groups(); ++group) {
-      add_group({zeros({}, TensorOptions{.device = kCPU})});  // something to count
+      add_group({zeros({}, TensorOptions{.device = kCPU})});  // a placeholder
     }
   }
   StateDict state_dict() const override { return of_.state_dict(); }
   LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {}) override {
-    TENDRIL_CHECK(options.strict && !options.check_only, "Rates::load_state_dict: only as it is by default");
+    TENDRIL_CHECK(options.strict && !options.check_only, "Rates::load_state_dict: options: expected the defaults");
     of_.load_state_dict(dict);
     return {};
   }
@@ -40,7 +40,7 @@ class Rates final : public optim::Optimizer {
   void set_lr(std::size_t group, double lr) override { of_.set_lr(group, lr); }
   std::optional<double> momentum(std::size_t = 0) const override { return std::nullopt; }
   void set_momentum(std::size_t, double) override {
-    TENDRIL_CHECK(false, "Rates::set_momentum: it has no momentum; a DistributedOptimizer's stays as it was made");
+    TENDRIL_CHECK(false, "Rates::set_momentum: a DistributedOptimizer's momentum cannot be changed");
   }
 
  private:

@@ -13,7 +13,7 @@
 namespace tendril::dist::pipeline {
 
 namespace {
-/// Gives a model back what it had, also where a layer throws.
+/// Restores a model's state, also if a layer throws.
 struct Restore {
   nn::Sequential& model;
   const StateDict& state;
@@ -26,14 +26,15 @@ std::vector<std::size_t> partition(const std::vector<double>& costs, int parts) 
   TENDRIL_CHECK(parts >= 1, "partition: parts: got ", parts, ", expected at least 1");
   TENDRIL_CHECK(n >= static_cast<std::size_t>(parts), "partition: cannot cut ", n, " costs into ", parts,
                 " parts, none of which is empty");
-  std::vector<double> before(n + 1);  // of the first i
+  std::vector<double> before(n + 1);  // sums of the first i costs
   for (std::size_t i = 0; i < n; ++i) {
     TENDRIL_CHECK(std::isfinite(costs[i]) && costs[i] >= 0, "partition: costs[", i, "]: got ", costs[i],
                   ", expected a number of 0 or more");
     before[i + 1] = before[i] + costs[i];
   }
   TENDRIL_CHECK(std::isfinite(before[n]), "partition: costs: their sum is ", before[n], ", expected a finite one");
-  // best[p][i]: the dearest part when the first i costs make p parts; the last of them begins at from[p][i].
+  // best[p][i]: cost of the most expensive part if the first i costs form p parts, the last of which begins at
+  // from[p][i].
   const auto count = static_cast<std::size_t>(parts);
   std::vector<std::vector<double>> best(count + 1, std::vector<double>(n + 1, std::numeric_limits<double>::infinity()));
   std::vector<std::vector<std::size_t>> from(count + 1, std::vector<std::size_t>(n + 1));
@@ -66,7 +67,7 @@ std::vector<LayerCost> measure_layers(nn::Sequential& model, const Tensor& input
   for (std::size_t i = 0; i < model.size(); ++i) {
     LayerCost fastest{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
     Tensor y;
-    for (int run = 0; run <= repeats; ++run) {  // the first warms caches up
+    for (int run = 0; run <= repeats; ++run) {  // run 0 warms up the caches
       Tensor in = x.detach();
       if (is_floating(in.dtype())) in.requires_grad_();
       std::vector<Tensor> wanted;

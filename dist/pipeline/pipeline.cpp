@@ -39,14 +39,14 @@ double seconds(Clock::duration time) { return std::chrono::duration<double>(time
 
 namespace detail {
 
-/// What a worker is to do of a batch.
+/// One worker's share of a batch.
 struct StageWork {
   autograd::ContextId context = 0;
   BatchId batch = {};
   bool checkpoint = false;
   std::vector<int32_t> actions = {};                // work, stage, micro-batch of each
   std::vector<int64_t> sizes = {};                  // of the micro-batches
-  std::map<int32_t, rpc::RRef<Stage>> stages = {};  // this worker's, and their neighbours
+  std::map<int32_t, rpc::RRef<Stage>> stages = {};  // this worker's stages and their neighbours
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
@@ -66,19 +66,19 @@ struct StageResult {
 
 }  // namespace detail
 
-/// For workers, as remote functions.
+/// Remote functions, which the driver calls on the workers of the stages.
 detail::StageResult run_stages(const detail::StageWork& work);
 std::vector<rpc::RRef<Tensor>> stage_parameters(const rpc::RRef<Stage>& stage);
 
 struct Stage::State {
   using Place = std::tuple<BatchId, uint8_t, int>;  // batch, what, micro-batch
 
-  /// What has come, or an error; waits for it, until nobody waits for the batch any more.
+  /// Waits for the tensor of a place and returns it. Throws if the batch is cancelled or the deadline passes.
   Tensor take(const Place& place, Clock::time_point deadline, const std::stop_token& stop) {
-    const std::stop_callback stopped(stop, [this] { change([] {}); });  // before the lock, which it takes
+    const std::stop_callback stopped(stop, [this] { change([] {}); });  // before `lock`, which `change` takes
     std::unique_lock lock(mutex);
     for (;;) {
-      if (stop.stop_requested()) throw rpc::CancelledError("pipeline: nobody waits for the batch any more");
+      if (stop.stop_requested()) throw rpc::CancelledError("pipeline: the driver no longer waits for the batch");
       if (const auto why = cancelled_by(std::get<0>(place))) throw rpc::CancelledError("pipeline: " + *why);
       const auto found = came.find(place);
       if (found != came.end()) {
@@ -86,11 +86,11 @@ struct Stage::State {
         came.erase(found);
         return tensor;
       }
-      // A batch that was cancelled may still wait here beside the one that runs.
+      // Shared, because a cancelled batch may still wait here while the next one runs.
       if (!wake) wake = Ref<rpc::FutureState<void>>(new rpc::FutureState<void>(rpc::Executor::current()));
       const Ref<rpc::FutureState<void>> mine = wake;
       lock.unlock();
-      if (!mine->wait_until(deadline)) throw rpc::TimeoutError("pipeline: what a stage waits for did not come in time");
+      if (!mine->wait_until(deadline)) throw rpc::TimeoutError("pipeline: a tensor for a stage did not arrive in time");
       lock.lock();
     }
   }
@@ -144,7 +144,7 @@ void Stage::cancel(const BatchId& batch, const std::string& why) {
     std::erase_if(state_->came, [&](const auto& one) { return std::get<0>(one.first) == batch; });
     try {
       state_->cancelled.insert_or_assign(batch, why);
-    } catch (const std::bad_alloc&) {  // otherwise its stages would wait for ever
+    } catch (const std::bad_alloc&) {  // otherwise its stages would wait forever
       state_->cancelled_without_memory = batch;
     }
   });
@@ -156,7 +156,7 @@ detail::StageResult run_stages(const detail::StageWork& work) {
   const std::stop_token stop = rpc::CallContext::current().stop;
   detail::StageResult result;
   enum : std::size_t { kForward, kBackward, kReceiving, kSending, kKinds };
-  double* times = nullptr;  // of the stage that is at work
+  double* times = nullptr;  // of the stage that is running
   const auto take = [&](Stage& stage, What what, int micro_batch) {
     const auto before = Clock::now();
     Tensor tensor = stage.state_->take({work.batch, what, micro_batch}, deadline, stop);
@@ -170,8 +170,8 @@ detail::StageResult run_stages(const detail::StageWork& work) {
     const std::lock_guard lock(state.mutex);
     state.forget_before({.driver = work.batch.driver, .generation = work.batch.generation});
   }
-  // What does not arrive ends the batch here at once: its receiver waits for it, and this worker for what it sends
-  // back.
+  // A tensor that cannot be delivered ends the batch here at once: otherwise its receiver would wait for it, and this
+  // worker for the receiver's result.
   rpc::detail::Mutex mutex;
   std::string undelivered;
   const auto note = [&](int stage, const rpc::Future<void>& sending) {
@@ -200,13 +200,13 @@ detail::StageResult run_stages(const detail::StageWork& work) {
                  .then([&note, stage](const rpc::Future<void>& done) { note(stage, done); }));
     times[kSending] += seconds(Clock::now() - before);
   };
-  // A frozen first stage: nothing in it wants a gradient, and before it is nobody.
+  // A frozen first stage is not trained: none of its parameters requires a gradient, and it has no predecessor.
   const auto is_trained = [](int number, const Stage& stage) {
     return number > 0 || std::ranges::any_of(stage.module()->parameters(), &Tensor::requires_grad);
   };
   std::vector<Tensor> targets;  // of all micro-batches, at the last stage
-  std::vector<double> shares;   // of each micro-batch in the loss
-  // With a weight function, all targets must be there before the first loss.
+  std::vector<double> shares;   // the weight of each micro-batch in the loss
+  // With a weight function, all targets must have arrived before the first loss.
   const auto find_shares = [&](Stage& stage) {
     targets.resize(work.sizes.size());
     for (std::size_t i = 0; i < work.sizes.size(); ++i) {
@@ -219,8 +219,8 @@ detail::StageResult run_stages(const detail::StageWork& work) {
     for (double& share : shares) share = sum > 0 ? share / sum : 0;
     if (sum == 0) result.loss = std::numeric_limits<double>::quiet_NaN();
   };
-  // Between forward and backward, by stage and micro-batch. Not the stage's: a batch that was cancelled may still be in
-  // a forward there when the next one runs.
+  // Tensors kept between forward and backward, by stage and micro-batch. They are not stored in the stage, because a
+  // cancelled batch may still be in a forward there while the next one runs.
   struct Kept {
     Tensor input, output;
   };
@@ -243,14 +243,14 @@ detail::StageResult run_stages(const detail::StageWork& work) {
       if (number > 0 && is_floating(input.dtype())) input.requires_grad_();
       const auto f = [&stage](const Tensor& x) { return stage.forward_(x); };
       Tensor output = work.checkpoint && is_trained(number, stage) ? tendril::autograd::checkpoint(f, input) : f(input);
-      TENDRIL_CHECK(output.defined(), "Pipeline: what the module of stage ", number, " gives is undefined");
+      TENDRIL_CHECK(output.defined(), "Pipeline: the output of stage ", number, " is undefined");
       if (stage.loss_) {
         if (shares.empty()) find_shares(stage);
         const auto place = static_cast<std::size_t>(micro_batch);
         const Tensor target = stage.weight_ ? std::exchange(targets.at(place), {}) : take(stage, kTarget, micro_batch);
         output = stage.loss_(output, target);
         TENDRIL_CHECK(output.defined(), "Pipeline: the loss of the last stage is undefined");
-        TENDRIL_CHECK_AS(ShapeError, output.numel() == 1, "Pipeline: the loss of the last stage has the shape ",
+        TENDRIL_CHECK_AS(ShapeError, output.numel() == 1, "Pipeline: the loss of the last stage has shape ",
                          output.sizes(), ", expected one number");
         if (shares[place] > 0) result.loss += shares[place] * output.item<double>();
       } else {
@@ -263,8 +263,9 @@ detail::StageResult run_stages(const detail::StageWork& work) {
                        number, " without its forward");
       const Kept& kept = node.mapped();
       const bool trains = kept.output.requires_grad();
-      TENDRIL_CHECK_AS(AutogradError, trains || (!stage.loss_ && !is_trained(number, stage)), "Pipeline: what stage ",
-                       number, " gives has no history: nothing in it requires a gradient, or it was detached");
+      TENDRIL_CHECK_AS(AutogradError, trains || (!stage.loss_ && !is_trained(number, stage)),
+                       "Pipeline: the output of stage ", number,
+                       " has no history: nothing in it requires a gradient, or it was detached");
       Tensor gradient;
       if (stage.loss_) {
         const double share = shares.at(static_cast<std::size_t>(micro_batch));
@@ -272,7 +273,7 @@ detail::StageResult run_stages(const detail::StageWork& work) {
       } else {
         gradient = take(stage, kGradient, micro_batch);
       }
-      Tensor back;  // undefined where the output does not depend on the input
+      Tensor back;  // undefined if the output does not depend on the input
       if (trains && gradient.defined()) {
         back = container->backward_here(work.context, kept.output, gradient, number > 0 ? kept.input : Tensor());
       }
@@ -334,9 +335,10 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
   const auto start = Clock::now();
   const int64_t batch = inputs.defined() && inputs.dim() > 0 ? inputs.size(0) : 0;
   const int64_t parts = schedule_.micro_batches;
-  TENDRIL_CHECK(batch >= parts, "Pipeline::train: a batch of ", batch, " cannot be cut in ", parts, " micro-batches");
+  TENDRIL_CHECK(batch >= parts, "Pipeline::train: a batch of ", batch, " cannot be split into ", parts,
+                " micro-batches");
   TENDRIL_CHECK(targets.defined() && targets.dim() > 0 && targets.size(0) == batch,
-                "Pipeline::train: targets must be as many as inputs, ", batch);
+                "Pipeline::train: targets: expected the batch size of the inputs, ", batch);
   if (!sizes.empty()) {
     TENDRIL_CHECK(static_cast<int64_t>(sizes.size()) == parts, "Pipeline::train: sizes: got ", sizes.size(),
                   ", expected one for each of the ", parts, " micro-batches");
@@ -353,14 +355,14 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
   for (int64_t i = 0; sizes.empty() && i < parts; ++i)
     work.sizes.push_back(batch / parts + (i < batch % parts ? 1 : 0));
   const rpc::CallOptions call{.timeout = options_.timeout};
-  // By worker: each cancels its call of run_stages if a stage there could not be told that the batch was cancelled.
+  // By worker: each cancels its call of run_stages if a stage there could not be notified of the cancellation.
   std::vector<std::stop_source> stops(static_cast<std::size_t>(schedule_.workers));
   const std::stop_callback inherited(std::stop_token(rpc::CallContext::current().stop), [stops]() mutable {
     for (std::stop_source& one : stops) one.request_stop();
   });
   std::vector<rpc::Future<detail::StageResult>> running;
   std::vector<detail::StageResult> results;
-  // Ends with the first error of any of these calls, or with the last of them.
+  // Fails with the first error of any of these calls, or completes with the last of them.
   rpc::Promise<void> all_ended;
   std::atomic<std::size_t> unended{static_cast<std::size_t>(schedule_.workers + 2 * parts)};
   const auto note = [&](const auto& ended) {
@@ -371,7 +373,7 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
       all_ended.try_set_error(std::current_exception());
     }
   };
-  rpc::FutureScope calls;  // also where one fails, none of them goes on when this returns
+  rpc::FutureScope calls;  // waits for all calls before this returns, also after an error
   try {
     for (int w = 0; w < schedule_.workers; ++w) {
       detail::StageWork mine = work;
@@ -415,7 +417,7 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
       const auto& stage = stages_[s];
       std::stop_source& stop = stops[s % stops.size()];
       try {
-        // Not waited for: a worker all of whose threads compute hears of it when one of them waits.
+        // Not waited for: a worker whose threads are all computing handles it only when one of them waits.
         stage.rpc_async<&Stage::cancel>(call, batch_id, std::string("the batch was cancelled: ") + error.what())
             .then([stop](const rpc::Future<void>& done) mutable {
               if (done.has_error()) stop.request_stop();  // the stage may be gone or out of memory
@@ -436,7 +438,7 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
     for (std::size_t s = w, at = 0; s < stages_.size(); s += results.size(), at += 4) {
       const std::vector<double>& got = results[w].seconds;
       TENDRIL_CHECK_AS(rpc::RpcError, at + 4 <= got.size(), "Pipeline::train: worker '", stages_[w].owner_name(),
-                       "' gave no times of stage ", s);
+                       "' returned no times of stage ", s);
       report_.stages[s] = {static_cast<int>(s), stages_[s].owner_name(), got[at], got[at + 1], got[at + 2],
                            got[at + 3]};
       left -= got[at] + got[at + 1] + got[at + 2] + got[at + 3];

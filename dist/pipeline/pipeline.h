@@ -23,7 +23,7 @@
 
 TENDRIL_API_BEGIN
 
-/// Training a model that is cut into stages on several workers, by a schedule.
+/// Trains a model that is split into stages on several workers, according to a schedule.
 ///
 ///     std::vector<rpc::RRef<Stage>> stages{make_stage<First>("w1", 64), make_loss_stage<Last, &mse>("w2", 10)};
 ///     Pipeline pipeline(stages, one_forward_one_backward(2, 8));
@@ -54,23 +54,23 @@ struct BatchId {
   }
 };
 
-/// One stage, where it lives: a module from Tensor to Tensor and, of the last, a loss; with what has come for it and
-/// waits its turn. Made by make_stage. Thread-safe; a batch at a time uses it.
+/// One stage, on its worker: a module from Tensor to Tensor, for the last stage also a loss, and the tensors that have
+/// arrived and not been used yet. Made by make_stage. Thread-safe, but only one batch at a time uses it.
 class Stage {
  public:
-  using Forward = std::function<Tensor(const Tensor&)>;                            ///< what a stage computes
+  using Forward = std::function<Tensor(const Tensor&)>;                            ///< the computation of a stage
   using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;  ///< of the last stage
-  /// The weight of a micro-batch's loss in the batch's, from its targets. Empty: the number of rows.
+  /// Returns the weight of a micro-batch's loss in the loss of the batch. If empty, the weight is the number of rows.
   using Weight = std::function<double(const Tensor& target)>;
 
   Stage(std::shared_ptr<nn::Module> module, Forward forward, Loss loss, Weight weight = {});
   ~Stage();
-  const std::shared_ptr<nn::Module>& module() const noexcept { return module_; }  ///< the user's
+  const std::shared_ptr<nn::Module>& module() const noexcept { return module_; }  ///< the user's module
 
-  /// What comes for a batch: an input (or a target, or a gradient of the output) of a micro-batch. Called by the
-  /// neighbours.
+  /// Delivers an input, a target or a gradient of the output for a micro-batch of a batch. Called by the neighbouring
+  /// stages and by the driver.
   void put(const BatchId& batch, uint8_t what, int micro_batch, const Tensor& tensor);
-  /// Ends what waits for `batch`, with an error.
+  /// Cancels `batch`: everything that waits for its tensors fails with an error.
   void cancel(const BatchId& batch, const std::string& why);
 
  private:
@@ -99,12 +99,12 @@ std::shared_ptr<Stage> loss_stage_of(Args... arguments) {
 }
 }  // namespace detail
 
-/// Makes an M on worker `to` from copies of the arguments, as rpc::remote does: a stage.
+/// Makes a stage whose module is an M, constructed on worker `to` from copies of the arguments as by rpc::remote.
 template <std::derived_from<nn::Module> M, class... Args>
 rpc::RRef<Stage> make_stage(rpc::Agent& agent, const rpc::Destination& to, Args&&... arguments) {
   return rpc::remote<&detail::stage_of<M, std::decay_t<Args>...>>(agent, to, std::forward<Args>(arguments)...);
 }
-/// ... the same, by the default agent.
+/// The same, with the default agent.
 template <std::derived_from<nn::Module> M, class... Args>
 rpc::RRef<Stage> make_stage(const rpc::Destination& to, Args&&... arguments) {
   return make_stage<M>(*rpc::default_agent(), to, std::forward<Args>(arguments)...);
@@ -119,7 +119,7 @@ rpc::RRef<Stage> make_loss_stage(rpc::Agent& agent, const rpc::Destination& to, 
   return rpc::remote<&detail::loss_stage_of<M, loss, weight, std::decay_t<Args>...>>(agent, to,
                                                                                      std::forward<Args>(arguments)...);
 }
-/// ... the same, by the default agent.
+/// The same, with the default agent.
 template <std::derived_from<nn::Module> M, Tensor (*loss)(const Tensor&, const Tensor&),
           double (*weight)(const Tensor&) = nullptr, class... Args>
 rpc::RRef<Stage> make_loss_stage(const rpc::Destination& to, Args&&... arguments) {
@@ -127,59 +127,61 @@ rpc::RRef<Stage> make_loss_stage(const rpc::Destination& to, Args&&... arguments
 }
 
 struct PipelineOptions {
-  bool checkpoint = false;  ///< keep each stage's input only, and compute the rest again in backward
-  std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< of a batch; 0: as long as the workers live
+  bool checkpoint = false;  ///< keep only each stage's input, and recompute the rest in backward
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< per batch; 0: no limit while the workers live
 };
 
-/// How a stage spent a batch, in seconds of its worker. The four and `idle` of all stages of a worker add up to the
-/// batch's duration.
+/// How a stage spent the time of a batch, in seconds. The times of all stages of a worker, including `idle`, add up to
+/// the duration of the batch.
 struct StageTime {
-  int stage = 0;                     ///< its number
-  std::string worker = {};           ///< where it lives
-  double forward = 0, backward = 0;  ///< busy; on a CUDA device the launches
-  double receiving = 0;              ///< waited for what its neighbours send
-  double sending = 0;                ///< waited to get rid of what it sends
-  double idle = 0;  ///< before its worker's first action and after the last; at the worker's first stage, 0 at others
+  int stage = 0;                     ///< number of the stage
+  std::string worker = {};           ///< name of its worker
+  double forward = 0, backward = 0;  ///< busy; on a CUDA device, the time of the launches
+  double receiving = 0;              ///< waiting for tensors from its neighbours
+  double sending = 0;                ///< waiting until it can send, and for its last sends
+  double idle = 0;  ///< the rest of the worker's time; in the entry of the worker's first stage, 0 in others
 
   double busy() const noexcept { return forward + backward; }  ///< the sum of both
 };
 
-/// What became of a schedule.
+/// The times of a batch.
 struct Report {
-  double duration = 0;                 ///< seconds, of `train` where it was called
-  int workers = 0;                     ///< that have stages
+  double duration = 0;                 ///< of `train`, in seconds on the calling worker
+  int workers = 0;                     ///< number of workers that have stages
   std::vector<StageTime> stages = {};  ///< by stage
-  /// What `simulate` says of the schedule where all stages take the mean of what they took and messages take no time.
+  /// The idle share that `simulate` computes for the schedule if all stages take the mean of the measured times and
+  /// messages take no time.
   double ideal_idle_share = 0;
 
-  double idle_share() const noexcept;  ///< the part of all workers' time in which none of their stages was busy
-  std::string text() const;            ///< a line a stage, and the two shares
+  double idle_share() const noexcept;  ///< share of all workers' time in which they were not busy
+  std::string text() const;            ///< one line per stage, and the two idle shares
 };
 /// Prints text().
 std::ostream& operator<<(std::ostream& out, const Report& report);
 
-/// Runs batches through stages. One thread at a time.
+/// Runs batches through stages. Only one thread at a time may use it.
 class Pipeline {
  public:
-  /// Stage s must live on the worker of stage s % schedule.workers. Throws Error for a schedule that simulate refuses,
-  /// and for stages that do not fit it.
+  /// Stage s must live on the worker of stage s % schedule.workers. Throws Error for a schedule that simulate rejects,
+  /// and for stages that do not match it.
   Pipeline(rpc::Agent& agent, std::vector<rpc::RRef<Stage>> stages, Schedule schedule,
            const PipelineOptions& options = {});
-  /// Of the agent that rpc::init_rpc has made.
+  /// The same, with the default agent.
   Pipeline(std::vector<rpc::RRef<Stage>> stages, Schedule schedule, const PipelineOptions& options = {})
       : Pipeline(*rpc::default_agent(), std::move(stages), std::move(schedule), options) {}
 
-  /// Forward and backward of a batch, cut along dim 0 in as many micro-batches as the schedule has (their sizes differ
-  /// by one at most), or cut in micro-batches of these sizes, which add up to it. Gradients of the mean loss go to the
-  /// context, on each stage's worker; the first stages may be frozen. Returns the loss: the mean of the micro-batches'
-  /// losses by their sizes or, with a weight function, by their weights (NaN if nothing counts). Throws Error for a
-  /// batch that is smaller than the number of micro-batches, for sizes that do not fit, and for targets that are not as
-  /// many as inputs, before anything is sent; rpc::RemoteError, PeerLostError, TimeoutError naming the worker at which
-  /// it failed, once all others have cancelled the batch; the next batch may begin.
+  /// Runs forward and backward of a batch. The batch is split along dim 0 into the schedule's number of micro-batches,
+  /// whose sizes differ by at most one, or into micro-batches of the given `sizes`, which must add up to the batch.
+  /// Adds the gradients of the mean loss to the context, on each stage's worker; the first stages may be frozen.
+  /// Returns the loss: the mean of the micro-batches' losses, weighted by their sizes or by the weight function (NaN if
+  /// all weights are 0). Throws Error, before anything is sent, for a batch smaller than the number of micro-batches,
+  /// for `sizes` that do not fit, and if the numbers of inputs and targets differ. Throws rpc::RemoteError,
+  /// PeerLostError or TimeoutError that names the worker that failed; all other workers have then stopped working on
+  /// the batch, and the next batch may begin.
   double train(const autograd::Context& context, const Tensor& inputs, const Tensor& targets,
                const std::vector<int64_t>& sizes = {});
-  const Report& report() const noexcept { return report_; }  ///< of the last batch that went well
-  /// Of all stages, in their order.
+  const Report& report() const noexcept { return report_; }  ///< of the last successful batch
+  /// Returns references to the parameters of all stages, in the order of the stages.
   std::vector<rpc::RRef<Tensor>> parameter_rrefs() const;
 
  private:

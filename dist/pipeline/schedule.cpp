@@ -18,8 +18,8 @@ Schedule empty(const char* name, int workers, int micro_batches, int stages_per_
           std::vector<std::vector<Action>>(static_cast<std::size_t>(workers))};
 }
 
-/// `warm_up` forwards, then one and one, then the backwards that are left. `forward(i)` and `backward(i)` are a
-/// worker's i-th of each.
+/// `warm_up` forwards, then forwards and backwards in turn, then the remaining backwards. `forward(i)` and
+/// `backward(i)` return a worker's i-th action of each kind.
 template <class Forward, class Backward>
 std::vector<Action> alternate(int count, int warm_up, const Forward& forward, const Backward& backward) {
   std::vector<Action> actions;
@@ -38,7 +38,7 @@ std::string text_of(const Action& action) {
          std::to_string(action.micro_batch) + " at stage " + std::to_string(action.stage);
 }
 
-/// When each action was done; below 0: not yet.
+/// When each action ended; negative until it has run.
 class Done {
  public:
   explicit Done(const Schedule& schedule)
@@ -50,7 +50,8 @@ class Done {
     return at_[static_cast<std::size_t>(row) * static_cast<std::size_t>(micro_batches_) +
                static_cast<std::size_t>(micro_batch)];
   }
-  /// What an action needs that is not done; none: `ready` is when all was.
+  /// Whether `action` depends on an action that has not run, which is stored in `what`. Otherwise `ready` is when all
+  /// that it depends on had ended.
   bool missing(const Action& action, Action& what, double& ready) {
     ready = 0;
     const auto need = [&](Work work, int stage) {
@@ -87,7 +88,7 @@ void check(const Schedule& s) {
       const int row = (action.work == Work::forward ? 0 : s.stages) + action.stage;
       char& mark = seen[static_cast<std::size_t>(row) * static_cast<std::size_t>(s.micro_batches) +
                         static_cast<std::size_t>(action.micro_batch)];
-      TENDRIL_CHECK(mark == 0, op, "worker ", worker, ": ", text_of(action), " is there twice");
+      TENDRIL_CHECK(mark == 0, op, "worker ", worker, ": ", text_of(action), " occurs twice");
       mark = 1;
     }
   }
@@ -137,7 +138,7 @@ Schedule interleaved(int workers, int micro_batches, int stages_per_worker) {
                 ", expected a multiple of the number of workers, ", workers);
   const int count = micro_batches * stages_per_worker;
   for (int w = 0; w < workers; ++w) {
-    // Groups of `workers` micro-batches go through all of a worker's stages before the next group comes.
+    // A worker runs a group of `workers` micro-batches through all its stages before it starts the next group.
     const auto micro_batch = [&](int i) { return i / (workers * stages_per_worker) * workers + i % workers; };
     const auto turn = [&](int i) { return i / workers % stages_per_worker; };
     const int warm_up = std::min(count, 2 * (workers - w - 1) + (stages_per_worker - 1) * workers);

@@ -8,80 +8,82 @@
 
 TENDRIL_API_BEGIN
 
-/// Who does what when in a pipeline of stages through which a batch goes in micro-batches: data, which is checked and
-/// simulated without a worker.
+/// Schedules of pipelines: the order in which each worker processes the micro-batches of a batch. A schedule is plain
+/// data, which can be checked and simulated without workers.
 ///
-/// A model is cut into stages 0, 1, ...; stage s lives on worker s % workers. Forward of a micro-batch at a stage needs
-/// its forward at the stage before; backward needs its own forward, and its backward at the stage after.
+/// A model is split into stages 0, 1, ...; stage s lives on worker s % workers. The forward of a micro-batch at a stage
+/// needs its forward at the previous stage. Its backward needs its forward at the same stage and its backward at the
+/// next stage.
 namespace tendril::dist::pipeline {
 
-/// What is done with a micro-batch at a stage.
+/// The work on a micro-batch at a stage.
 enum class Work : uint8_t {
-  forward,   ///< computes a micro-batch, and keeps what its backward reads
-  backward,  ///< frees what the forward kept
+  forward,   ///< computes the output, and keeps the tensors that backward reads
+  backward,  ///< computes the gradients, and frees the tensors that forward kept
 };
 
-/// One thing that a worker does.
+/// One action of a worker.
 struct Action {
   Work work = Work::forward;  ///< forward or backward
-  int stage = 0;              ///< its number
-  int micro_batch = 0;        ///< its number
+  int stage = 0;              ///< number of the stage
+  int micro_batch = 0;        ///< number of the micro-batch
 
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-/// For each worker what it does, in this order and one after the other. A value.
+/// The actions of each worker, in the order in which it runs them one after the other.
 struct Schedule {
-  std::string name = {};                     ///< "gpipe", "1f1b", ...
+  std::string name = {};                     ///< "gpipe", "one_forward_one_backward", ...
   int workers = 0;                           ///< numbered from 0
   int stages = 0;                            ///< a multiple of workers
-  int micro_batches = 0;                     ///< of a batch
+  int micro_batches = 0;                     ///< number of micro-batches of a batch
   std::vector<std::vector<Action>> of = {};  ///< by worker
 
-  int worker_of(int stage) const noexcept { return stage % workers; }  ///< where a stage lives
+  int worker_of(int stage) const noexcept { return stage % workers; }  ///< the worker of a stage
 };
 
-/// All forwards, then all backwards. (Huang et al., "GPipe", 2019.) Each worker keeps every micro-batch at its peak.
-/// These throw Error for fewer than one worker or micro-batch.
+/// All forwards, then all backwards. (Huang et al., "GPipe", 2019.) At its peak, each worker keeps all micro-batches.
+/// This function and those below throw Error for fewer than one worker or micro-batch.
 Schedule gpipe(int workers, int micro_batches);
-/// Each worker goes forward until the first backward can come, then alternates: as fast as gpipe, and worker w keeps at
-/// most workers - w micro-batches. (PipeDream-Flush: Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN
+/// Each worker runs forwards until its first backward is ready, then alternates. As fast as gpipe, but worker w keeps
+/// at most workers - w micro-batches. (PipeDream-Flush: Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN
 /// Training", 2021.)
 Schedule one_forward_one_backward(int workers, int micro_batches);
-/// The same with several stages a worker: the pipeline fills with smaller pieces, so that its idle time
-/// is 1/stages_per_worker of the other's, for more messages and memory. (Narayanan et al., "Efficient Large-Scale
+/// one_forward_one_backward with several stages per worker. The pipeline fills in smaller steps, so its idle time is
+/// 1/stages_per_worker as long, at the price of more messages and memory. (Narayanan et al., "Efficient Large-Scale
 /// Language Model Training on GPU Clusters Using Megatron-LM", 2021.) Throws Error unless micro_batches is a multiple
 /// of workers.
 Schedule interleaved(int workers, int micro_batches, int stages_per_worker);
 
-/// What the stages' work takes, in any unit, all stages alike; what is sent arrives at once.
+/// Times of forward and backward, in any unit, equal for all stages. Messages take no time.
 struct Costs {
   double forward = 1;   ///< of a micro-batch at a stage
-  double backward = 2;  ///< likewise
+  double backward = 2;  ///< of a micro-batch at a stage
 };
 
-/// One action and its time.
+/// An action, and when it runs.
 struct Span {
-  Action action;              ///< what was done
-  double begin = 0, end = 0;  ///< in the costs' unit
+  Action action;              ///< the action
+  double begin = 0, end = 0;  ///< in the unit of the costs
 };
 
-/// What a schedule comes to.
+/// The timing of a schedule.
 struct Timeline {
-  double duration = 0;                        ///< until the last action ends
-  std::vector<double> busy = {};              ///< by worker
-  std::vector<int> peak = {};                 ///< by worker: micro-batches (of all its stages) that it keeps at once
+  double duration = 0;            ///< until the last action ends
+  std::vector<double> busy = {};  ///< by worker
+  std::vector<int> peak = {};     ///< by worker: most micro-batches, over all its stages, that it keeps at once
   std::vector<std::vector<Span>> spans = {};  ///< by worker, in order
 
-  double idle_share() const;  ///< of all workers' time: the bubble
+  double idle_share() const;  ///< share of all workers' time: the bubble
 };
 
-/// Computes when each action of a schedule runs. Throws Error that names worker and action for one that is not there or
-/// twice, at another worker's stage, out of range, and for a schedule in which workers wait for each other for ever:
-/// what each waits for.
+/// Computes when each action of a schedule runs. Throws Error that names the worker and the action if an action is
+/// missing, duplicated, out of range, or on a worker without its stage. If the schedule deadlocks, the Error lists
+/// what each worker waits for.
 Timeline simulate(const Schedule& schedule, const Costs& costs = {});
 
-/// A line a worker: "w0 | F0 F1 B0 ...", a column a unit of the cheapest action's time; for lessons and logs.
+/// Draws a schedule, for lessons and logs: one line per worker, "w0 | F0 F1 B0 ...", and one column per unit of the
+/// cheapest action's time.
 std::string draw(const Schedule& schedule, const Costs& costs = {});
 
 }  // namespace tendril::dist::pipeline

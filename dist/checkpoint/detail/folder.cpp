@@ -29,13 +29,13 @@ std::string hex_of(uint64_t number) {
   return padded(std::string(text, std::to_chars(text, text + sizeof text, number, 16).ptr), 16);
 }
 
-/// What AtomicFile puts behind a name until the file is whole: ".tendril-" and twelve digits.
+/// Whether `ending` is what AtomicFile appends to the name of an incomplete file: ".tendril-" and twelve hex digits.
 bool is_unfinished(std::string_view ending) {
   return ending.starts_with(kUnfinished) && ending.size() == kUnfinished.size() + 12 &&
          ending.find_first_not_of("0123456789abcdef", kUnfinished.size()) == std::string_view::npos;
 }
 
-/// Whether a file's name is one that `Shard::file` gives, or an AtomicFile's before it had that name or the index's.
+/// Whether a file has a name from `Shard::file`, or is an incomplete AtomicFile of such a file or of the index.
 bool may_be_stale(std::string_view name) {
   const auto all = [](std::string_view text, std::string_view of) {
     return !text.empty() && text.find_first_not_of(of) == std::string_view::npos;
@@ -63,7 +63,7 @@ void check_format(const std::filesystem::path& file, const FileMetadata& metadat
 int64_t number_of(const StateDict& entries, const std::string& name, const std::filesystem::path& file) {
   const Tensor* const found = entries.find(name);
   TENDRIL_CHECK(found && found->dtype() == kInt64 && found->dim() == 0, "checkpoint: ", file, ": '", name,
-                "' is missing or no number: a file of another save or of another number of workers");
+                "' is missing or not an int64 scalar; the file is of another save or of another number of workers");
   return found->item<int64_t>();
 }
 
@@ -92,10 +92,10 @@ void commit_shards(const std::filesystem::path& folder, uint64_t save, int worke
   for (int rank = 0; rank < workers; ++rank) {
     const Shard shard{save, rank, workers};
     FileMetadata metadata;
-    const StateDict entries = load_safetensors(folder / shard.file(), &metadata);  // its header; elements are mapped
+    const StateDict entries = load_safetensors(folder / shard.file(), &metadata);  // reads only the header
     check_format(folder / shard.file(), metadata);
     const auto marked = static_cast<uint64_t>(number_of(entries, shard.marks() + ".save", folder / shard.file()));
-    TENDRIL_CHECK(marked == save, "checkpoint: ", folder / shard.file(), ": is of another save");
+    TENDRIL_CHECK(marked == save, "checkpoint: ", folder / shard.file(), ": the file is of another save");
     for (const auto& [name, tensor] : entries) {
       where.emplace_back(name, shard.file());
       total += static_cast<uint64_t>(tensor.numel()) * size_of(tensor.dtype());
@@ -128,13 +128,13 @@ ReadCheckpoint read_checkpoint(const std::filesystem::path& folder) {
   const Shard first;
   const int64_t workers = number_of(read, first.marks() + ".workers", index);
   const int64_t save = number_of(read, first.marks() + ".save", index);
-  // Each worker has two numbers in it: more workers than entries are no truth.
-  TENDRIL_CHECK(workers >= 1 && workers <= static_cast<int64_t>(read.size()), "checkpoint: ", index, ": speaks of ",
-                workers, " workers");
+  // Each worker has two numbers in the checkpoint, so there are fewer workers than entries.
+  TENDRIL_CHECK(workers >= 1 && workers <= static_cast<int64_t>(read.size()), "checkpoint: ", index, ": got ", workers,
+                " workers, expected at least 1 and at most as many as entries");
   const bool remote = read.contains(first.marks() + ".members");
   const int64_t members = remote ? number_of(read, first.marks() + ".members", index) : workers;
-  TENDRIL_CHECK(members >= 1 && members <= workers, "checkpoint: ", index, ": speaks of ", members, " members of ",
-                workers);
+  TENDRIL_CHECK(members >= 1 && members <= workers, "checkpoint: ", index, ": got ", members,
+                " members, expected 1 to ", workers);
   result.workers = static_cast<int>(workers);
   result.members = static_cast<int>(members);
   result.save = static_cast<uint64_t>(save);
@@ -164,7 +164,7 @@ void write_part(const PartFile& file, const StateDict& entries) {
 StateDict read_part(const PartFile& file) {
   const ReadCheckpoint checkpoint = read_checkpoint(file.folder);
   TENDRIL_CHECK(checkpoint.save == file.save, "checkpoint: ", file.folder, ": part '", file.part,
-                "': its owner sees another checkpoint there: is it one folder?");
+                "': its owner sees another checkpoint there, expected one shared folder");
   return checkpoint.entries.section(file.part);
 }
 

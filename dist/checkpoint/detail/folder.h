@@ -6,42 +6,42 @@
 
 #include "tendril/tensor/state_dict.h"
 
-/// The files of a checkpoint: what they are called and hold, without any network.
+/// The names and contents of a checkpoint's files. Nothing here uses the network.
 ///
-/// A save has a number, which is in the name of each of its files, "checkpoint-SAVE-RANK-of-WORKERS.safetensors".
-/// Beside a worker's tensors each file has two numbers, "shard.RANK.save" and "shard.RANK.workers", by which readers
-/// know that all files are there and of one save; with remote parts, whose owners' files come after the members', also
-/// "shard.RANK.members". The index, "checkpoint.index.json", is that of a safetensors in
-/// several files; until it is renamed into its place a save does not exist.
+/// The name of each file contains the number of its save: "checkpoint-SAVE-RANK-of-WORKERS.safetensors". In addition to
+/// a worker's tensors, each file holds two numbers, "shard.RANK.save" and "shard.RANK.workers", from which readers know
+/// that all files are present and belong to one save. If there are remote parts, whose owners' files follow those of
+/// the members, each file also holds "shard.RANK.members". The index, "checkpoint.index.json", has the format of a
+/// safetensors index of several files. A save does not exist until its index is renamed into place.
 namespace tendril::dist::detail {
 
-/// Which file of which save.
+/// Identifies a file of a save.
 struct Shard {
   uint64_t save = 0;
   int rank = 0, workers = 1;
-  int members = workers;  ///< of the process group that saved; the first ranks
+  int members = workers;  ///< of the process group that saved; they have the first ranks
 
   std::string file() const;
-  std::string marks() const;  ///< "shard.RANK", under which the two numbers are
-  std::string each() const;   ///< "each.RANK", under which entries are that each worker has
+  std::string marks() const;  ///< "shard.RANK", the prefix of these numbers
+  std::string each() const;   ///< "each.RANK", the prefix of the rank's `each` parts
 };
 
 /// Writes and syncs one file.
 void write_shard(const std::filesystem::path& folder, const Shard& shard, const StateDict& entries);
-/// Makes the save of all these files the folder's checkpoint. Throws Error for one that this worker does not see or
-/// that is of another save.
+/// Makes the save the folder's checkpoint, by writing the index of its files. Throws Error for a file that this worker
+/// does not see or that belongs to another save.
 void commit_shards(const std::filesystem::path& folder, uint64_t save, int workers);
-/// Removes the files of all other saves, ended or not, and what is left of indices that were not. One that cannot be
-/// removed stays.
+/// Removes the files of all other saves, complete or not, and temporary files of indices. Files that cannot be removed
+/// stay.
 void remove_stale_shards(const std::filesystem::path& folder, uint64_t save);
 
-/// What a folder's index leads to.
+/// The checkpoint that a folder's index refers to.
 struct ReadCheckpoint {
-  StateDict entries;  ///< of all workers, on mapped memory
+  StateDict entries;  ///< of all workers, in mapped memory
   uint64_t save = 0;
   int workers = 0, members = 0;
 };
-/// Throws Error for a folder without a checkpoint, and for files that are missing, of another save or damaged.
+/// Throws Error for a folder without a checkpoint, and for files that are missing, damaged or of another save.
 ReadCheckpoint read_checkpoint(const std::filesystem::path& folder);
 std::filesystem::path index_of(const std::filesystem::path& folder);
 

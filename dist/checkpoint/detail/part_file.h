@@ -8,10 +8,10 @@
 
 TENDRIL_API_BEGIN
 
-/// What the owner of a part of a checkpoint is asked for that it writes and reads itself.
+/// Files of checkpoint parts that are written and read by the owner of the part.
 namespace tendril::dist::detail {
 
-/// Which part, in which file of which save (Shard).
+/// Identifies a part, and its file in a save (Shard).
 struct PartFile {
   std::string folder, part;
   uint64_t save = 0;
@@ -23,10 +23,10 @@ struct PartFile {
   }
 };
 
-/// Writes and syncs the file: these entries, under the part's name.
+/// Writes the entries to the file, under the part's name, and syncs it.
 void write_part(const PartFile& file, const StateDict& entries);
-/// The part's entries from all files of the checkpoint, on mapped memory. Throws Error if the folder's checkpoint is
-/// not of this save.
+/// Returns the part's entries from all files of the checkpoint, in mapped memory. Throws Error if the folder's
+/// checkpoint is not of this save.
 StateDict read_part(const PartFile& file);
 
 }  // namespace tendril::dist::detail

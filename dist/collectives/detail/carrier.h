@@ -6,31 +6,32 @@
 
 namespace tendril::dist::detail {
 
-/// A group's collectives by somebody else's library. Over flat, contiguous tensors that `flat` gives, within an
-/// operation of the group's channel; each first sees that all members are in the same one (`agree`).
+/// Runs a group's collectives with an external library. The operations take flat, contiguous tensors made by `flat`,
+/// and run within an operation of the group's channel. Each first checks that all members are in the same one
+/// (`agree`).
 class Carrier {
  public:
   virtual ~Carrier() = default;
-  /// "MPI": members compare it.
+  /// The library's name, such as "MPI", for the texts that members compare.
   virtual const char* name() const noexcept = 0;
-  /// Whether tensors such as x are its to move, and to bring together; others are the ring's.
+  /// Whether the library can move, or reduce, tensors like x. The built-in algorithms handle all others.
   virtual bool moves(const Tensor& x) const noexcept = 0;
   virtual bool reduces(const Tensor& x) const noexcept = 0;
-  /// x's elements in order, where it takes them from: x's own if they lie so.
+  /// Returns x's elements in order, on the device that the library uses; shares x's storage if possible.
   virtual Tensor flat(const Tensor& x) const = 0;
 
   virtual void all_reduce(Channel& channel, const Tensor& flat, ReduceOp op) = 0;
   virtual void broadcast(Channel& channel, const Tensor& flat, int root) = 0;
-  /// Segment `rank` of `size` equal ones to all.
+  /// Sends segment `rank` of `size` equal segments to all members.
   virtual void all_gather(Channel& channel, const Tensor& flat) = 0;
-  /// The sum in segment `rank`; the others stay.
+  /// Stores the result in segment `rank`; the other segments are unchanged.
   virtual void reduce_scatter(Channel& channel, const Tensor& flat, ReduceOp op) = 0;
 };
 
-/// x's elements in order on the CPU: x's own where they lie so.
+/// Returns x's elements in order, on the CPU; shares x's storage if possible.
 Tensor flat_on_cpu(const Tensor& x);
 
-/// Members see that they are in the same operation: each hears from the one before it.
+/// Checks that all members are in the same operation: each receives a message from the previous rank.
 void agree(Channel& channel);
 
 }  // namespace tendril::dist::detail

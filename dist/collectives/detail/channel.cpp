@@ -13,11 +13,11 @@ using rpc::Clock;
 
 namespace {
 
-/// How long telling the others of a failure may take.
+/// Time limit for notifying the other members of a failure.
 constexpr std::chrono::milliseconds kTelling{5000};
-/// How long a member waits for what others owe nobody before it asks whether they live.
+/// How long a member waits for members at which no request is pending before it checks that they are alive.
 constexpr std::chrono::milliseconds kPatience{1000};
-/// Parts of one member that may wait for this one to come to them. A ring is never so far ahead.
+/// Limit on the parts per member that are stored until this member needs them. A ring never gets this far ahead.
 constexpr std::size_t kMaxParked = 4096;
 
 std::string name_of_group(const std::vector<rpc::WorkerInfo>& members, const std::string& tag) {
@@ -32,7 +32,7 @@ std::string name_of_group(const std::vector<rpc::WorkerInfo>& members, const std
   return name;
 }
 
-/// FNV-1a: the same everywhere.
+/// FNV-1a, which gives the same value on all members.
 uint64_t hash_of(const std::vector<rpc::WorkerInfo>& members, const std::string& tag) {
   uint64_t hash = 14695981039346656037u;
   const auto add = [&](const std::string& text) {
@@ -63,7 +63,7 @@ int Channel::rank_of(rpc::WorkerId worker) const noexcept {
   return found == ranks_.end() ? -1 : found->second;
 }
 
-// ---- waiting
+// ---- Waiting
 
 Channel::Ranks Channel::awaited() const {
   Ranks ranks;
@@ -79,7 +79,7 @@ bool Channel::wait(Lock& lock, Ready ready, const std::function<Ranks()>& of) {
   for (;;) {
     check_locked();
     if (ready()) return true;
-    // A future, not a condition variable: who waits for one drives the agent's I/O.
+    // A future rather than a condition variable, because waiting for a future drives the agent's I/O.
     wake_ = Ref<rpc::FutureState<void>>(new rpc::FutureState<void>(&transmitter_->executor()));
     const Ref<rpc::FutureState<void>> wake = wake_;
     const Deadline deadline = deadline_, until = of ? std::min(deadline, Clock::now() + kPatience) : deadline;
@@ -93,8 +93,9 @@ bool Channel::wait(Lock& lock, Ready ready, const std::function<Ranks()>& of) {
   }
 }
 
-/// The session with who owes an answer notices that it is silent, stopped or cut off from here, and calls it lost. Of
-/// the answers only that it has left is of interest: to who waits for a part of it, and for that part still.
+/// Sends each member a request. A session notices that its peer is silent, stopped or cut off only while a request is
+/// pending, and then reports the peer as lost. The answers matter only if they show that a member has left while this
+/// one still waits for a part from it.
 void Channel::ask_whether_they_live(Lock& lock, const Ranks& ranks) {
   if (asking_ > 0) return;
   asking_ = ranks.size();
@@ -108,7 +109,7 @@ void Channel::ask_whether_they_live(Lock& lock, const Ranks& ranks) {
                          bool left = false;
                          try {
                            left = reply && !read_request<WhereaboutsMessage>(*reply).made;
-                         } catch (const rpc::RpcError&) {  // as good as no answer
+                         } catch (const rpc::RpcError&) {  // treated as no answer
                          }
                          self->heard_of(rank, operation, left);
                        });
@@ -122,7 +123,8 @@ void Channel::heard_of(int rank, uint64_t operation, bool left) {
     --asking_;
     if (!left || operation_ != operation || waits_for_ != rank) return;
   }
-  fail({Failure::other, name_ + ": worker '" + members_[static_cast<std::size_t>(rank)].name + "' has left it"}, true);
+  fail({Failure::other, name_ + ": worker '" + members_[static_cast<std::size_t>(rank)].name + "' has left the group"},
+       true);
 }
 
 void Channel::wake(Lock& lock) {
@@ -145,7 +147,7 @@ Failure Channel::failure() const {
   return failure_;
 }
 
-// ---- failing
+// ---- Failing
 
 void Channel::fail(Failure failure, bool tell) {
   std::map<Place, Parked> parked;
@@ -162,7 +164,7 @@ void Channel::fail(Failure failure, bool tell) {
   }
   for (auto& [place, one] : parked) one.call.reply(write_answer(failure));
   for (auto& [worker, call] : joins) call.reply(write_answer(failure));
-  if (!tell || group.generation == 0) return;  // as long as not all have joined, all know by their deadlines
+  if (!tell || group.generation == 0) return;  // until all have joined, members find out by their deadlines
   for (const rpc::WorkerInfo& member : members_) {
     if (member.id == members_[static_cast<std::size_t>(rank_)].id) continue;
     transmitter_->call(member.id, write_request(CollectiveRequest::failure, FailureMessage{group, failure}),
@@ -174,7 +176,7 @@ void Channel::told(const rpc::WorkerInfo& by, const FailureMessage& message) {
   {
     const std::lock_guard lock(mutex_);
     if (rank_of(by.id) < 0) return;
-    if (generation_ == 0) {  // of this group, which this member has not heard yet to be complete, or of another
+    if (generation_ == 0) {  // of this generation, which may have begun without this member knowing yet, or of another
       early_failure_ = message;
       return;
     }
@@ -206,7 +208,8 @@ void Channel::answered(rpc::WorkerId from, rpc::Message* reply, const std::excep
     failure.text = doing_locked() +
                    (failure.text.starts_with(request) ? failure.text.substr(request.size()) : worker + failure.text);
   }
-  // Its time is this operation's time: who is waiting here finds out who is missing, as this stays unanswered.
+  // The request has the operation's deadline. It stays counted as unanswered, so that the waiting thread times out as
+  // well and determines which members are missing.
   if (error && failure.kind == Failure::timeout) return;
   if (failure) fail(failure, true);
   Lock lock(mutex_);
@@ -215,15 +218,15 @@ void Channel::answered(rpc::WorkerId from, rpc::Message* reply, const std::excep
 }
 
 void Channel::close() {
-  fail({Failure::other, name_ + ": worker '" + members_[static_cast<std::size_t>(rank_)].name + "' has left it"},
+  fail({Failure::other, name_ + ": worker '" + members_[static_cast<std::size_t>(rank_)].name + "' has left the group"},
        false);
   if (when_closed_) when_closed_(*this);
 }
 
-// ---- joining: the first member hears of all others, and then tells them
+// ---- Joining: all other members send a request to the first, which answers when it has all of them
 
 void Channel::join(Deadline deadline) {
-  const std::string doing = name_ + ": making it";
+  const std::string doing = name_ + ": joining";
   {
     const std::lock_guard lock(mutex_);
     deadline_ = deadline;
@@ -238,12 +241,13 @@ void Channel::join(Deadline deadline) {
                          try {
                            if (error) std::rethrow_exception(error);
                            failure = read_answer(*reply, &generation);
-                           if (!failure && generation == 0) failure = {Failure::other, self->name_ + ": a bad answer"};
+                           if (!failure && generation == 0)
+                             failure = {Failure::other, self->name_ + ": joining: invalid answer"};
                          } catch (...) {
                            failure = Failure::of(std::current_exception());
-                           if (failure.kind == Failure::timeout) return;  // who waits finds out who is missing
+                           if (failure.kind == Failure::timeout) return;  // the waiting thread names missing members
                            const std::string request = called(CollectiveRequest::join);
-                           failure.text = self->name_ + ": making it" +
+                           failure.text = self->name_ + ": joining" +
                                           (failure.text.starts_with(request) ? failure.text.substr(request.size())
                                                                              : ": " + failure.text);
                          }
@@ -257,7 +261,7 @@ void Channel::join(Deadline deadline) {
   }
   Lock lock(mutex_);
   const auto all_are_in = [&] { return generation_ != 0; };
-  // The first member owes the others an answer, and they do not owe it one.
+  // The others have requests pending at the first member, but it has none at them: only a check notices their loss.
   if (rank_ == 0 ? wait(lock, all_are_in, [&] { return awaited(); }) : wait(lock, all_are_in)) return;
   lock.unlock();
   too_late(doing);
@@ -265,7 +269,7 @@ void Channel::join(Deadline deadline) {
 
 void Channel::begin_generation(Lock& lock, uint64_t generation) {
   generation_ = generation;
-  std::vector<rpc::InboundCall> others;  // of a group that was there before
+  std::vector<rpc::InboundCall> others;  // of another generation
   for (auto at = parked_.begin(); at != parked_.end();) {
     const bool other = std::get<0>(at->first) != generation;
     if (other) others.push_back(std::move(at->second.call));
@@ -274,7 +278,8 @@ void Channel::begin_generation(Lock& lock, uint64_t generation) {
   const bool has_failed = early_failure_.group.generation == generation;
   wake(lock);
   if (has_failed) fail(early_failure_.failure, false);
-  for (rpc::InboundCall& call : others) call.reply(write_answer({Failure::other, name_ + ": it is another one"}));
+  for (rpc::InboundCall& call : others)
+    call.reply(write_answer({Failure::other, name_ + ": the part belongs to an earlier group of the same members"}));
 }
 
 void Channel::complete_join(Lock& lock) {
@@ -295,7 +300,8 @@ void Channel::complete_join(Lock& lock) {
     lock.unlock();
   }
   for (auto& [worker, call] : joins) call.reply(write_answer({}, generation));
-  for (rpc::InboundCall& call : abandoned) call.reply(write_answer({Failure::other, name_ + ": too late"}));
+  for (rpc::InboundCall& call : abandoned)
+    call.reply(write_answer({Failure::other, name_ + ": the request to join has expired"}));
 }
 
 void Channel::joined(rpc::InboundCall call) {
@@ -304,15 +310,15 @@ void Channel::joined(rpc::InboundCall call) {
   const int rank = rank_of(from);
   Failure failure = failure_;
   if (!failure && (rank <= 0 || rank_ != 0))
-    failure = {Failure::other, name_ + ": worker '" + call.from().name + "' may not join at this one"};
+    failure = {Failure::other, name_ + ": worker '" + call.from().name + "' sent an invalid request to join"};
   if (!failure && generation_ != 0)
     failure = {Failure::other, name_ + ": worker '" + members_[static_cast<std::size_t>(rank_)].name +
-                                   "' still has one that was made before; all members end theirs first"};
+                                   "' still has an earlier group; all members must destroy theirs first"};
   if (failure) {
     lock.unlock();
     return call.reply(write_answer(failure));
   }
-  const auto earlier = joins_.find(from);  // it has abandoned that one
+  const auto earlier = joins_.find(from);  // the member abandoned that request
   std::optional<rpc::InboundCall> abandoned;
   if (earlier != joins_.end()) {
     abandoned.emplace(std::move(earlier->second));
@@ -320,10 +326,10 @@ void Channel::joined(rpc::InboundCall call) {
   }
   joins_.emplace(from, std::move(call));
   complete_join(lock);
-  if (abandoned) abandoned->reply(write_answer({Failure::other, name_ + ": joined again"}));
+  if (abandoned) abandoned->reply(write_answer({Failure::other, name_ + ": replaced by a later request to join"}));
 }
 
-// ---- operations
+// ---- Operations
 
 Failure Channel::mismatch(const rpc::WorkerInfo& other, const std::string& theirs) const {
   return {Failure::other, name_ + ", operation " + std::to_string(operation_) + ": worker '" +
@@ -397,7 +403,8 @@ Tensor Channel::receive(int from, uint32_t stage, uint32_t chunk, int64_t numel,
   const Tensor& part = taken.part;
   if (!part.defined() || part.numel() != numel || part.dtype() != dtype || !part.is_contiguous() ||
       part.device() != kCPU) {
-    const Failure failure{Failure::other, name_ + ": worker '" + sender.name + "' sent a part that does not fit"};
+    const Failure failure{Failure::other,
+                          name_ + ": worker '" + sender.name + "' sent a part of the wrong size, dtype or layout"};
     fail(failure, true);
     taken.call.reply(write_answer(failure));
     failure.raise();
@@ -439,13 +446,14 @@ void Channel::deliver(rpc::InboundCall call, PartMessage part) {
       failure = failure_;
     } else if (rank_of(from.id) < 0 || (generation_ != 0 && part.group.generation != generation_) ||
                part.operation < operation_ || (part.operation == operation_ && !in_operation_)) {
-      failure = {Failure::other, name_ + ": worker '" + from.name + "' is in " + part.what +
-                                     " of another time, operation " + std::to_string(part.operation)};
+      failure = {Failure::other, name_ + ": worker '" + from.name +
+                                     "' sent a part of another group or of an ended operation: " + part.what +
+                                     ", operation " + std::to_string(part.operation)};
     } else if (part.operation == operation_ && part.what != what_) {
       failure = mismatch(from, part.what);
       tell = true;
     } else if (parked_.size() >= kMaxParked * members_.size() || parked_.contains(place)) {
-      failure = {Failure::other, name_ + ": worker '" + from.name + "' sent the same part twice, or too many"};
+      failure = {Failure::other, name_ + ": worker '" + from.name + "' sent a part twice, or too many parts"};
     } else {
       parked_.emplace(place, Parked{std::move(call), std::move(part.what), std::move(part.part)});
       return wake(lock);

@@ -24,13 +24,13 @@ namespace tendril::dist::detail {
 
 using autograd::detail::Transmitter;
 
-/// One member's end of a process group: parts of tensors go to other members and come from them, each with a name
-/// (operation, stage, chunk), and whatever fails one member's operation fails all members'.
+/// One member's endpoint of a process group. It sends parts of tensors to other members and receives theirs; each part
+/// is identified by (operation, stage, chunk). A failure of one member's operation fails those of all members.
 ///
-/// A part is a request; its answer says that the other member has taken it. So elements that were sent may be changed
-/// once `flush` has returned.
+/// A part is sent as a request, which the receiver answers when it has taken the part. So elements that were sent may
+/// be changed once `flush` has returned.
 ///
-/// Thread-safety: one thread at a time is in an operation; the rest is called by the agent's threads.
+/// Thread-safety: one thread at a time runs an operation; the agent's threads call the other functions.
 class Channel final : public std::enable_shared_from_this<Channel> {
  public:
   using Deadline = rpc::Clock::time_point;
@@ -45,33 +45,33 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   /// "process group 'tag' of workers 'w0', 'w1'"
   const std::string& name() const noexcept { return name_; }
 
-  /// `f` is called once, by `close`.
+  /// Sets the function that `close` calls.
   void when_closed(std::function<void(const Channel&)> f) { when_closed_ = std::move(f); }
-  /// This member has left: what waits here fails, and who sends to it is told so.
+  /// Leaves the group: operations that wait here fail, and members that send to this one get an error.
   void close();
 
   /// Returns when all members have joined.
   void join(Deadline deadline);
 
-  // ---- an operation. `what` describes it with all that members must agree on; errors quote it.
+  // ---- Operations. `what` describes everything that members must agree on; errors quote it.
   void begin(std::string what, Deadline deadline);
   void send(int to, uint32_t stage, uint32_t chunk, Tensor part);
-  /// A part of so many elements, from another member; nobody else has it.
+  /// Returns a part of `numel` elements from another member. No other tensor shares its storage.
   Tensor receive(int from, uint32_t stage, uint32_t chunk, int64_t numel, DType dtype);
-  /// Returns when at most so many parts that were sent have not been taken.
+  /// Returns when at most `at_most` of the parts that were sent have not been taken.
   void flush(std::size_t at_most = 0);
-  /// Throws if it has failed or the operation's time is over: for who waits for something else than the channel, again
-  /// and again. Now and then it asks whether the others live.
+  /// Throws if the channel has failed or the operation's deadline has passed. Call it repeatedly while waiting for
+  /// something other than the channel. From time to time it checks that the other members are alive.
   void check_time();
   void end();
 
-  /// First failure wins; it ends whatever waits here. `tell`: the other members too.
+  /// Fails the channel, which ends all waiting here. The first failure wins. `tell`: also notifies the other members.
   void fail(Failure failure, bool tell);
-  /// Throws if it has failed.
+  /// Throws if the channel has failed.
   void check() const;
   Failure failure() const;
 
-  // ---- requests of other members, and what becomes of them
+  // ---- Requests and losses of other members
   void joined(rpc::InboundCall call);
   void deliver(rpc::InboundCall call, PartMessage part);
   void told(const rpc::WorkerInfo& by, const FailureMessage& message);
@@ -80,25 +80,27 @@ class Channel final : public std::enable_shared_from_this<Channel> {
 
  private:
   using Lock = std::unique_lock<rpc::detail::Mutex>;
-  using Place = std::tuple<uint64_t, uint64_t, uint32_t, uint32_t, rpc::WorkerId>;  // generation first, sender last
+  // Generation, operation, stage, chunk, sender.
+  using Place = std::tuple<uint64_t, uint64_t, uint32_t, uint32_t, rpc::WorkerId>;
   struct Parked {
     rpc::InboundCall call;
     std::string what;
     Tensor part;
   };
 
-  int rank_of(rpc::WorkerId worker) const noexcept;  ///< -1: no member
+  int rank_of(rpc::WorkerId worker) const noexcept;  ///< -1 if it is not a member
   using Ranks = std::vector<int>;
-  /// Waits until `ready()`. False: the deadline has passed. Throws once the channel has failed. `of`: says, with the
-  /// lock, the ranks of the members that are waited for and owe no answer that they could be missed by.
+  /// Waits until `ready()`. Returns false if the deadline passes first, and throws once the channel has failed. `of` is
+  /// called with the lock and returns the awaited members at which no request is pending: only the liveness check
+  /// notices that they are lost.
   template <class Ready>
   bool wait(Lock& lock, Ready ready, const std::function<Ranks()>& of = {});
   void ask_whether_they_live(Lock& lock, const Ranks& ranks);
   void heard_of(int rank, uint64_t operation, bool left);
-  Ranks awaited() const;  ///< while they join, those who have not, as the first member knows. With the lock.
+  Ranks awaited() const;  ///< the other members; during joining, those that have not joined. With the lock.
   void wake(Lock& lock);
   [[noreturn]] void too_late(const std::string& doing);
-  /// "process group 'g', operation 3, all_reduce(sum) of float32 [2]"; between operations the group alone.
+  /// "process group 'g', operation 3, all_reduce(sum) of float32 [2]"; between operations only the group's name.
   std::string doing_locked() const;
   std::string who_is_missing(uint64_t operation) const;
   std::vector<std::optional<WhereaboutsMessage>> ask_all() const;
@@ -106,7 +108,7 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   void check_locked() const;
   Failure mismatch(const rpc::WorkerInfo& other, const std::string& theirs) const;
   void complete_join(Lock& lock);
-  /// All have joined: takes the lock, gives it back.
+  /// Starts the generation when all have joined. Releases the lock.
   void begin_generation(Lock& lock, uint64_t generation);
 
   const std::shared_ptr<Transmitter> transmitter_;
@@ -120,18 +122,18 @@ class Channel final : public std::enable_shared_from_this<Channel> {
 
   mutable rpc::detail::Mutex mutex_;
   Failure failure_;
-  uint64_t generation_ = 0;  // 0: not all have joined
+  uint64_t generation_ = 0;  // 0 until all have joined
   FailureMessage early_failure_;
   std::map<rpc::WorkerId, rpc::InboundCall> joins_;
-  uint64_t operation_ = 0;  // the running one, or the last
+  uint64_t operation_ = 0;  // number of the running operation, or of the last
   bool in_operation_ = false;
   std::string what_;
   Deadline deadline_ = Deadline::max();
   std::map<Place, Parked> parked_;
   std::size_t unanswered_ = 0;
-  int waits_for_ = -1;              // a part of this member, in this operation
-  std::size_t asking_ = 0;          // so many members whether they live
-  rpc::Clock::time_point asks_at_;  // `check_time` does
+  int waits_for_ = -1;              // rank whose part `receive` waits for
+  std::size_t asking_ = 0;          // liveness checks without an answer
+  rpc::Clock::time_point asks_at_;  // when `check_time` checks again that members are alive
   Ref<rpc::FutureState<void>> wake_;
 };
 

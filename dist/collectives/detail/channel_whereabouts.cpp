@@ -1,4 +1,4 @@
-// What a member that waited in vain says of the others: it asks them where they are.
+// Timeout errors name the missing members: a member whose wait timed out asks all others for their status.
 #include <algorithm>
 #include <chrono>
 #include <mutex>
@@ -12,8 +12,9 @@ namespace tendril::dist::detail {
 using rpc::Clock;
 
 namespace {
-constexpr std::chrono::milliseconds kEnquiry{3000};  // for an answer; a busy machine may stand still for a second
-}
+/// Time limit for an answer. A busy machine may not schedule a process for a second.
+constexpr std::chrono::milliseconds kEnquiry{3000};
+}  // namespace
 
 std::vector<std::optional<WhereaboutsMessage>> Channel::ask_all() const {
   struct Answers {
@@ -36,7 +37,7 @@ std::vector<std::optional<WhereaboutsMessage>> Channel::ask_all() const {
                            const std::lock_guard lock(answers->mutex);
                            try {
                              if (reply) answers->of[i] = read_request<WhereaboutsMessage>(*reply);
-                           } catch (const rpc::RpcError&) {  // as good as none
+                           } catch (const rpc::RpcError&) {  // treated as no answer
                            }
                            if (--answers->left == 0) all = answers->all;
                          }
@@ -54,10 +55,10 @@ std::string Channel::who_is_missing(uint64_t operation) const {
   const auto note = [&](std::size_t i, const std::string& problem) {
     text += (text.empty() ? "worker '" : "; worker '") + members_[i].name + "' " + problem;
   };
-  // While they join only the first member knows who has, as others may be about to time out as this one is.
+  // During joining only the first member knows which members have joined: the others may be about to time out, too.
   const WhereaboutsMessage first = rank_ == 0 ? whereabouts() : answers[0].value_or(WhereaboutsMessage{});
   if (operation == 0 && !first.made && !first.what.empty())
-    return "worker '" + members_[0].name + "' said: " + first.what;
+    return "worker '" + members_[0].name + "' reported: " + first.what;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if (static_cast<int>(i) == rank_) continue;
     const auto& answer = answers[i];
@@ -66,17 +67,17 @@ std::string Channel::who_is_missing(uint64_t operation) const {
       if (!answer) {
         note(i, "does not answer");
       } else if (knows && std::find(first.joined.begin(), first.joined.end(), members_[i].id) == first.joined.end()) {
-        note(i, "has not made it");
+        note(i, "has not joined");
       }
     } else if (!answer) {
       note(i, "does not answer");
     } else if (!answer->made) {
-      note(i, "has left it");
+      note(i, "has left the group");
     } else if (answer->operations < operation) {
       note(i, "has not called it" + (answer->operations > 0 ? " (its last was " + answer->what + ")" : ""));
     }
   }
-  return text.empty() ? "all members are in it, and it takes longer" : text;
+  return text.empty() ? "all members take part, but it is still running" : text;
 }
 
 void Channel::too_late(const std::string& doing) {
@@ -85,7 +86,7 @@ void Channel::too_late(const std::string& doing) {
     const std::lock_guard lock(mutex_);
     if (generation_ != 0) operation = operation_;
   }
-  fail({Failure::timeout, doing + ": not done in time: " + who_is_missing(operation)}, true);
+  fail({Failure::timeout, doing + ": timed out: " + who_is_missing(operation)}, true);
   const std::lock_guard lock(mutex_);
   failure_.raise();
 }

@@ -34,7 +34,7 @@ Failure Failure::of(const std::exception_ptr& error) {
   }
 }
 
-// ---- the requests as functions that agents serve. The name of each type makes the request's id.
+// ---- The requests, as functions that agents serve. A type's name determines the request's id.
 
 struct CollectiveJoin {
   static void invoke(rpc::InboundCall& call) {
@@ -59,7 +59,8 @@ struct CollectivePart {
 struct CollectiveFailure {
   static void invoke(rpc::InboundCall& call) {
     auto message = read_request<FailureMessage>(call.request());
-    if (!message.failure) message.failure = {Failure::other, "worker '" + call.from().name + "' abandoned it"};
+    if (!message.failure)
+      message.failure = {Failure::other, "worker '" + call.from().name + "' failed the group without a reason"};
     if (const auto channel = CollectiveHub::of(call.agent())->find(message.group.key)) {
       channel->told(call.from(), message);
     }
@@ -76,7 +77,7 @@ struct CollectiveWhereabouts {
     if (channel) {
       here = channel->whereabouts();
     } else if (Failure last = hub->last_failure(group.key); last.kind == Failure::timeout) {
-      here.what = std::move(last.text);  // it abandoned it a moment before
+      here.what = std::move(last.text);  // it stopped joining a moment ago
     }
     rpc::Message reply;
     rpc::OutputArchive archive(reply);
@@ -91,7 +92,7 @@ template <class Request>
 const rpc::detail::FunctionEntry& entry() {
   static rpc::detail::FunctionEntry* const instance = [] {
     auto* made = new rpc::detail::FunctionEntry(typeid(Request), typeid(void()), &Request::invoke);
-    made->served.on_reader = true;  // they put things into tables and wake threads
+    made->served.on_reader = true;  // they only update tables and wake threads
     return made;
   }();
   return *instance;

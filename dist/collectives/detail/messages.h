@@ -9,11 +9,11 @@
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/tensor.h"
 
-/// What members of a process group say to each other: requests of functions that every agent with collectives serves.
-/// Reading throws rpc::MessageError.
+/// Messages between the members of a process group: requests to functions that every agent with collectives serves.
+/// Reading a malformed message throws rpc::MessageError.
 namespace tendril::dist::detail {
 
-/// Why a group has failed, in words that travel: every member throws the same.
+/// Why a group has failed, in a form that can be sent, so that every member throws the same error.
 struct Failure {
   enum Kind : uint8_t { none, lost, timeout, other };
   Kind kind = none;
@@ -29,7 +29,8 @@ struct Failure {
   }
 };
 
-/// Which group: `key` is a hash of members and tag, `generation` a number of the occasion on which they made it.
+/// Identifies a group: `key` is a hash of the members and the tag; `generation` is a random number that is new each
+/// time the group is made.
 struct GroupName {
   uint64_t key = 0, generation = 0;
 
@@ -62,12 +63,12 @@ struct FailureMessage {
   }
 };
 
-/// Where a member is, for those who wait for it.
+/// The status of a member, for members that wait for it.
 struct WhereaboutsMessage {
-  bool made = false;                       ///< it has this group
-  std::vector<rpc::WorkerId> joined = {};  ///< of the first member: who has, as far as it knows
-  uint64_t operations = 0;                 ///< that it has begun
-  std::string what = {};                   ///< the last one; of who abandoned making it: why
+  bool made = false;                       ///< whether it has this group
+  std::vector<rpc::WorkerId> joined = {};  ///< from the first member: the members that have joined
+  uint64_t operations = 0;                 ///< number of operations that it has begun
+  std::string what = {};                   ///< the last operation; if it stopped joining: why
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
@@ -77,10 +78,10 @@ struct WhereaboutsMessage {
 
 enum class CollectiveRequest : uint8_t { join, part, failure, whereabouts };
 
-/// The name of such a request in errors of rpc: "call of dist::detail::CollectivePart".
+/// Returns how errors of rpc name such a request: "call of dist::detail::CollectivePart".
 std::string called(CollectiveRequest kind);
 
-/// Has this process serve them.
+/// Makes this process serve the requests.
 void serve_collective_requests();
 
 template <class T>
@@ -88,7 +89,7 @@ rpc::Message write_request(CollectiveRequest kind, const T& content);
 template <class T>
 T read_request(rpc::Message& request);
 
-/// The answer to a join (`generation`) and to a part: none, or why not.
+/// Writes the answer to a join, with its generation, or to a part. An empty `failure` means success.
 rpc::Message write_answer(const Failure& failure, uint64_t generation = 0);
 Failure read_answer(rpc::Message& reply, uint64_t* generation = nullptr);
 

@@ -1,5 +1,5 @@
-// Against Open MPI's binary interface, which it has kept since its version 1.7: handles are the addresses of objects
-// that the library exports. So neither its headers nor its library are needed to build.
+// Uses Open MPI's binary interface, unchanged since version 1.7, whose handles are the addresses of objects that the
+// library exports. So neither its headers nor its library are needed to build.
 #include "tendril/dist/collectives/detail/mpi.h"
 
 #include <dlfcn.h>
@@ -25,13 +25,14 @@ namespace tendril::dist::detail {
 
 namespace {
 
-// Of Open MPI's mpi.h.
+// From Open MPI's mpi.h.
 constexpr int kSuccess = 0, kThreadMultiple = 3, kMaxErrorString = 256;
 void* const kInPlace = reinterpret_cast<void*>(1);
 void* const kIgnoreStatus = nullptr;
 using Handle = void*;
 
-/// Some operation was abandoned: MPI_Finalize would wait for it, and mpirun ends the others when it is left out.
+/// Whether an operation was abandoned. MPI_Finalize would wait for that operation, so `finalize` does not call it, and
+/// mpirun ends the other processes.
 std::atomic<bool> operation_abandoned{false};
 int (*finalize_mpi)() = nullptr;
 
@@ -83,12 +84,12 @@ struct MpiGroup::Library {
   Handle op_of(ReduceOp op) const { return op == ReduceOp::max ? max : op == ReduceOp::min ? min : sum; }
 
   static Library load();
-  static const Library& get();  ///< throws CollectiveError, each time anew
+  static const Library& get();  ///< throws CollectiveError; tries again after a failure
   void start() const;
 };
 
 MpiGroup::Library MpiGroup::Library::load() {
-  // Its plugins look for its symbols among those of the process.
+  // RTLD_GLOBAL: Open MPI's plugins look up its symbols among those of the process.
   void* object = nullptr;
   std::string tried;
   for (const char* name : {"libmpi.so.40", "libmpi.so"}) {
@@ -97,11 +98,10 @@ MpiGroup::Library MpiGroup::Library::load() {
     const char* const error = ::dlerror();
     tried += std::string(tried.empty() ? "" : "; ") + (error ? error : name);
   }
-  if (!object) throw CollectiveError("Open MPI's library is not there: " + tried);
+  if (!object) throw CollectiveError("cannot load Open MPI's library: " + tried);
   const auto find = [&](const char* name) {
     void* const found = ::dlsym(object, name);
-    if (!found)
-      throw CollectiveError(std::string("the MPI library that is there has no ") + name + ": it is not Open MPI");
+    if (!found) throw CollectiveError(std::string("the MPI library has no ") + name + ": it is not Open MPI");
     return found;
   };
   Library library{};
@@ -140,7 +140,7 @@ MpiGroup::Library MpiGroup::Library::load() {
   return library;
 }
 
-/// The program may have done so itself; else MPI is finalised when it ends.
+/// Initialises MPI, which is then finalised at exit, unless the program has done so itself.
 void MpiGroup::Library::start() const {
   int there = 0, provided = 0;
   finalized(&there);
@@ -154,13 +154,12 @@ void MpiGroup::Library::start() const {
     finalize_mpi = finalize;
     std::atexit(&detail::finalize);
   }
-  if (provided < kThreadMultiple)
-    throw CollectiveError("this MPI does not serve several threads (MPI_THREAD_MULTIPLE)");
+  if (provided < kThreadMultiple) throw CollectiveError("this MPI library does not support MPI_THREAD_MULTIPLE");
   check(comm_set_errhandler(world, errors_return), "MPI_Comm_set_errhandler");
 }
 
 const MpiGroup::Library& MpiGroup::Library::get() {
-  // Without a launcher MPI_Init would make a world of this process alone, and start a daemon for it.
+  // Without a launcher, MPI_Init would make a world of this process only, and start a daemon for it.
   if (!std::getenv("OMPI_COMM_WORLD_SIZE"))
     throw CollectiveError("this process was not started by Open MPI's mpirun (OMPI_COMM_WORLD_SIZE is not set)");
   static rpc::detail::Mutex mutex;
@@ -174,7 +173,7 @@ const MpiGroup::Library& MpiGroup::Library::get() {
 
 namespace {
 
-/// FNV-1a of the job's name: ranks of another job are none of ours.
+/// FNV-1a of the job's name, because ranks of another job belong to a different MPI world.
 int64_t hash_of_job() {
   uint64_t hash = 14695981039346656037u;
   for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}) {
@@ -187,7 +186,7 @@ int64_t hash_of_job() {
 }  // namespace
 
 std::unique_ptr<Carrier> MpiGroup::make(Channel& channel, rpc::Clock::time_point deadline) {
-  constexpr int64_t kFields = 2;  // of each member: its rank in MPI's world, or -1; its job
+  constexpr int64_t kFields = 2;  // per member: its rank in MPI's world, or -1, and its job
   const Library* library = nullptr;
   std::string problem;
   int rank = -1;
@@ -211,12 +210,12 @@ std::unique_ptr<Carrier> MpiGroup::make(Channel& channel, rpc::Clock::time_point
     for (int i = 0; i < size; ++i) {
       const std::string& name = channel.members()[static_cast<std::size_t>(i)].name;
       const int64_t theirs = fields[kFields * i];
-      if (theirs < 0) throw CollectiveError("ProcessGroup: backend MPI: worker '" + name + "' has none");
+      if (theirs < 0) throw CollectiveError("ProcessGroup: backend MPI: worker '" + name + "' cannot use MPI");
       if (fields[kFields * i + 1] != hash_of_job())
-        throw CollectiveError("ProcessGroup: backend MPI: worker '" + name + "' belongs to another job of mpirun's");
+        throw CollectiveError("ProcessGroup: backend MPI: worker '" + name + "' belongs to another mpirun job");
       ranks.push_back(static_cast<int>(theirs));
     }
-    // All members are here: this waits for nobody else.
+    // All members are here, so these calls wait for no other process.
     rpc::blocking([&] {
       Handle world = nullptr, group = nullptr;
       library->check(library->comm_group(library->world, &world), "MPI_Comm_group");
@@ -265,7 +264,7 @@ void MpiGroup::wait(Channel& channel, std::initializer_list<Tensor> kept, const 
       }
     });
   } catch (...) {
-    // MPI cannot take a collective back: it may write there whenever it goes on.
+    // MPI cannot cancel a collective: it may still write to these tensors at any time.
     static rpc::detail::Mutex mutex;
     static auto* const abandoned = new std::vector<std::unique_ptr<Running>>();
     operation_abandoned = true;
@@ -277,14 +276,14 @@ void MpiGroup::wait(Channel& channel, std::initializer_list<Tensor> kept, const 
 
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int>::max() / 2;  // elements in one call: MPI counts in ints
+constexpr int64_t kMost = std::numeric_limits<int>::max() / 2;  // elements per call; MPI counts in ints
 
 void divide(const Tensor& sum, ReduceOp op, int size) {
   if (op == ReduceOp::average) raw::binary_(Binary::div, sum, Scalar(size));
 }
 
 int count_of(int64_t units) {
-  TENDRIL_CHECK_AS(CollectiveError, units <= kMost, "MPI counts in ints: a part of ", units, " units is too large");
+  TENDRIL_CHECK_AS(CollectiveError, units <= kMost, "MPI: a part of ", units, " units is too large for its int counts");
   return static_cast<int>(units);
 }
 

@@ -48,11 +48,11 @@ std::unique_ptr<Carrier> NcclGroup::make(Channel& channel, rpc::Clock::time_poin
     for (int i = 0; i < size; ++i) {
       const std::string& name = channel.members()[static_cast<std::size_t>(i)].name;
       if (there.data<uint8_t>()[i] == 0)
-        throw CollectiveError("ProcessGroup: backend NCCL: worker '" + name + "' has none");
+        throw CollectiveError("ProcessGroup: backend NCCL: worker '" + name + "' cannot use NCCL");
     }
     std::memcpy(id.bytes, bytes.data<uint8_t>(), sizeof id.bytes);
     rpc::blocking([&] {
-      const DeviceKernels current = kernels(device);  // to which the communicator will belong
+      const DeviceKernels current = kernels(device);  // the communicator will belong to this device
       comm = std::make_unique<NcclComm>(id, rank, size, [&] { channel.check_time(); });
     });
   });
@@ -67,7 +67,7 @@ void NcclGroup::run(Channel& channel, const Tensor& flat, const F& f) {
   agree(channel);
   if (flat.numel() == 0) return;
   const cuda::Stream stream = cuda::Stream::current(device_.index);
-  cuda::record_stream(flat, stream);  // also where it is released while NCCL still uses it
+  cuda::record_stream(flat, stream);  // keeps the memory from reuse while NCCL works on it
   cuda::Event end;
   bool recorded = false;
   const auto done = [&] {

@@ -8,13 +8,13 @@
 
 namespace tendril::dist::detail {
 
-/// A group's collectives by NCCL, for tensors of the device that the group was made on; on the thread's stream there.
-/// Who waits looks again and again whether the stream has done it, the time is over or the channel has failed, upon
-/// which the communicator ends, and with it what was under way.
+/// Runs a group's collectives with NCCL, on tensors of the device that the group was made on and on the thread's
+/// current stream there. The calling thread polls until the stream has completed the operation. If the deadline passes
+/// or the channel fails, it aborts the communicator and with it the running operation.
 class NcclGroup final : public Carrier {
  public:
-  /// Collective over the members of the channel. Throws CollectiveError that names the member without a CUDA device or
-  /// NCCL's library, and what a channel throws.
+  /// Collective over the members of the channel. Throws CollectiveError that names a member without a CUDA device or
+  /// NCCL's library, and errors of the channel.
   static std::unique_ptr<Carrier> make(Channel& channel, rpc::Clock::time_point deadline);
 
   const char* name() const noexcept override { return "NCCL"; }

@@ -81,7 +81,7 @@ NcclComm::Library NcclComm::Library::open(const std::string& name) {
   void* const object = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!object) {
     const char* const error = ::dlerror();
-    throw CollectiveError("NCCL's library is not there: " + (error ? std::string(error) : name));
+    throw CollectiveError("cannot load NCCL's library: " + (error ? std::string(error) : name));
   }
   Library library{};
   const auto function = [&](auto& pointer, const char* symbol) {
@@ -110,7 +110,7 @@ NcclComm::Library NcclComm::Library::open(const std::string& name) {
 const NcclComm::Library& NcclComm::Library::get() {
   static rpc::detail::Mutex mutex;
   const std::lock_guard lock(mutex);
-  static std::map<std::string, Library> libraries;  // those that are there; others say each time why they are not
+  static std::map<std::string, Library> libraries;  // those that were loaded; others are tried again
   const char* const given = std::getenv("TENDRIL_NCCL_LIBRARY");
   const std::string name = given && *given ? given : "libnccl.so.2";
   const auto found = libraries.find(name);
@@ -141,14 +141,14 @@ NcclComm::NcclComm(const nccl::Id& id, int rank, int size, const Look& look) : l
 
 NcclComm::~NcclComm() { abort(); }
 
-/// Unlike ncclCommDestroy it waits for nobody.
+/// ncclCommAbort does not wait for other members, unlike ncclCommDestroy.
 void NcclComm::abort() noexcept {
   if (comm_) (void)library_.comm_abort(comm_);
   comm_ = nullptr;
 }
 
-/// Waits until NCCL has put into the stream what it was asked for, and the stream has done it; errors of other members
-/// come meanwhile.
+/// Waits until NCCL has enqueued the operation and the stream has completed it. Throws asynchronous errors, including
+/// those of other members.
 void NcclComm::finish(int code, const char* what, const Done& done, const Look& look) {
   using namespace std::chrono_literals;
   bool begun = false;
@@ -169,7 +169,7 @@ void NcclComm::finish(int code, const char* what, const Done& done, const Look& 
   }
 }
 
-/// What fails in the middle ends the communicator.
+/// Aborts the communicator if the operation fails.
 void NcclComm::run(const char* what, const std::function<int()>& begin, const Done& done, const Look& look) {
   if (!comm_) throw CollectiveError(std::string(what) + ": the NCCL communicator has ended");
   try {

@@ -9,7 +9,7 @@
 
 namespace tendril::dist::detail {
 
-/// Between begin and end of an operation; what is thrown meanwhile fails it for all.
+/// Runs f between begin and end of an operation. An exception from f fails the group on all members, and is rethrown.
 template <class F>
 void in_operation(Channel& channel, std::string what, rpc::Clock::time_point deadline, const F& f) {
   const rpc::CallContextScope no_context{rpc::CallContext{}};

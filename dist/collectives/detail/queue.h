@@ -13,8 +13,9 @@
 
 namespace tendril::dist::detail {
 
-/// Runs one operation after the other: those that somebody waits for on the thread that does, others on its own.
-/// Coroutines that await one of those go on on a thread of the executor: on this one they could not wait for the next.
+/// Runs operations one after the other: synchronous ones on the calling thread, others on the queue's thread. A
+/// coroutine that awaits an asynchronous operation resumes on the executor, because on the queue's thread it could not
+/// wait for the next operation.
 class CollectiveQueue {
  public:
   explicit CollectiveQueue(rpc::Executor& executor) : executor_(&executor) {}
@@ -27,7 +28,7 @@ class CollectiveQueue {
     if (thread_.joinable()) rpc::blocking([&] { thread_.join(); });
   }
 
-  /// After all that were queued before: it waits as long as those take, each of which has a deadline of its own.
+  /// Runs `operation` after all operations that were queued before. Waits as long as they take; each has a deadline.
   template <class F>
   auto run(F operation) {
     rpc::blocking([&] {
@@ -41,8 +42,8 @@ class CollectiveQueue {
   rpc::Future<void> post(std::function<void()> operation) {
     auto promise = std::make_shared<rpc::Promise<void>>(executor_.get());
     const std::lock_guard lock(mutex_);
-    // First: where the system gives no thread, nothing may be left that others would wait for in vain.
-    // Signals stay as in the calling thread: continuations of the user's may run on this one.
+    // Before the job is queued: if no thread can be created, no job may be left that others would wait for.
+    // The thread inherits the caller's signal mask, because the user's continuations may run on it.
     if (!thread_.joinable()) thread_ = rpc::detail::Thread("collectives", [this] { serve(); });
     jobs_.push_back({std::move(operation), promise});
     changed_.notify_all();
@@ -79,7 +80,7 @@ class CollectiveQueue {
         jobs_.pop_front();
         busy_ = true;
       }
-      const Turn turn(*this);  // until the outcome is out
+      const Turn turn(*this);  // until the result is set
       try {
         job.operation();
       } catch (...) {

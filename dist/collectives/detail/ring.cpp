@@ -9,7 +9,7 @@ namespace tendril::dist::detail {
 
 namespace {
 
-/// Elements of a tensor, and their number among those of their segment.
+/// A range of a tensor's elements, and its number within its segment.
 struct Chunk {
   uint32_t stage = 0, number = 0;
   int64_t begin = 0, length = 0;
@@ -17,7 +17,7 @@ struct Chunk {
   Tensor of(const Tensor& flat) const { return raw::narrow(flat, 0, begin, length); }
 };
 
-/// An empty segment is one empty chunk: its message says that its sender is there.
+/// An empty segment becomes one empty chunk, so that its sender still sends a message.
 void add_chunks(std::vector<Chunk>& chunks, uint32_t stage, int64_t begin, int64_t end, int64_t chunk) {
   uint32_t number = 0;
   do {
@@ -36,9 +36,9 @@ void add_segment(std::vector<Chunk>& chunks, uint32_t stage, const Tensor& flat,
   add_chunks(chunks, stage, segment_begin(flat.numel(), at, size), segment_begin(flat.numel(), at + 1, size), chunk);
 }
 
-/// In stage s a member sends segment start - s to the next one and receives segment start - s - 1 from the one before:
-/// what it received in one stage it sends in the next. In the first `reducing` stages what comes is added to what is
-/// there, later it takes its place.
+/// In stage s a member sends segment start - s to the next member and receives segment start - s - 1 from the previous
+/// one, which it sends in the following stage. In the first `reducing` stages it adds the received elements to its own,
+/// later it replaces its own with them.
 struct Ring {
   Channel& channel;
   const Tensor& flat;
@@ -52,9 +52,9 @@ struct Ring {
       add_segment(sends, static_cast<uint32_t>(s), flat, start - s, size, chunk);
       add_segment(receives, static_cast<uint32_t>(s), flat, start - s - 1, size, chunk);
     }
-    std::size_t own = 0;  // chunks that wait for none to come
+    std::size_t own = 0;  // number of chunks in stage 0, which do not depend on received ones
     while (own < sends.size() && sends[own].stage == 0) ++own;
-    // So far ahead of what has come: enough that all are busy, and bounded.
+    // Bounds how far sends run ahead of receives, while keeping all members busy.
     const auto window = static_cast<std::size_t>(size) + 4;
     std::size_t sent = 0, received = 0;
     while (sent < sends.size() || received < receives.size()) {
@@ -78,7 +78,7 @@ struct Ring {
     if (stage == reducing - 1 && combine.finish) return add_and_finish(mine, part);
     combine.add(mine, part);
   }
-  /// A little at a time, so that what was added is still in the processor's own cache.
+  /// Works in small blocks, so that the sums are still in the core's cache when they are finished.
   void add_and_finish(const Tensor& mine, const Tensor& part) {
     constexpr int64_t kElements = 32 * 1024;
     for (int64_t at = 0; at < mine.numel(); at += kElements) {
@@ -111,7 +111,7 @@ void chain_all_reduce(Channel& channel, const Tensor& flat, const Combine& combi
   const int before = (rank + last) % size;
   std::vector<Chunk> chunks;
   add_chunks(chunks, 0, 0, flat.numel(), chunk);
-  // What goes up the chain comes back as a sum so many chunks later; so far the first member is ahead of it.
+  // Number of chunks that a member sends before it receives the sum of the first.
   const auto lag = static_cast<std::size_t>(size) + 4;
   for (std::size_t t = 0; t < chunks.size() + lag; ++t) {
     if (t < chunks.size()) {
@@ -147,7 +147,8 @@ void chain_reduce_scatter(Channel& channel, const Tensor& flat, const Combine& c
   for (int segment = 0; segment < size; ++segment) {
     std::vector<Chunk> chunks;
     add_segment(chunks, static_cast<uint32_t>(segment), flat, segment, size, chunk);
-    // This member's own sums come back from the last one while it sends what is behind them, so that few wait here.
+    // The last member returns the sums of this member's segment while this member sends later chunks. Receiving them
+    // meanwhile keeps few of them queued here.
     const std::size_t lag = segment == rank && rank != last ? window : chunks.size();
     const auto take = [&](const Chunk& one) {
       const auto stage = static_cast<uint32_t>(size + rank);

@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_write_fails_the_save_at_all_and_the_ch
       [&](ProcessGroup& group, int rank) {
         dist::save_checkpoint(group, rank == 0 ? folder.path() : folder / "absent", {.shared = {{"step", step}}});
       },
-      "save_checkpoint", "the old one", "worker 'w1'", "No such file");
+      "save_checkpoint", "the old checkpoint was kept", "worker 'w1'", "No such file");
   BOOST_TEST((files_in(folder) == before));
   const TemporaryFolder elsewhere;
   refused(

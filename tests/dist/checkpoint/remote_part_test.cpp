@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(an_owner_that_is_lost_fails_the_save_at_all_and_the_checkpo
   step = 2;
   workers.cut(0, 3);
   for (const std::string& mine : save("bad")) {
-    BOOST_TEST(has(mine, "the checkpoint is the old one"), mine);
+    BOOST_TEST(has(mine, "the old checkpoint was kept"), mine);
     BOOST_TEST(has(mine, "worker 'w0': "), mine);
     BOOST_TEST(has(mine, "w3"), mine);
   }
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(names_that_do_not_fit_are_refused_before_anything_is_writte
       BOOST_TEST(has(mine, text), mine);
     }
   };
-  refused("both", {{"module", module}}, {{"module", module}}, "both have a part of their own called 'module'");
+  refused("both", {{"module", module}}, {{"module", module}}, "both have a part called 'module'");
   refused("twice", {{"module", module}, {"module", module}}, {}, "two parts have the name 'module'");
   refused("dots", {{"a.b", module}}, {}, "a part has the name 'a.b', expected one without dots");
   refused("taken", {}, {{"shard", module}}, "a part is called 'shard'");

@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_member_that_does_not_make_its_group_is_named) {
     });
     for (int rank = 0; rank < kSize; ++rank) {
       const std::string& mine = said[static_cast<std::size_t>(rank)];
-      const std::string name = "worker 'w" + std::to_string(missing) + "' has not made it";
+      const std::string name = "worker 'w" + std::to_string(missing) + "' has not joined";
       if (rank != missing) BOOST_TEST((has(mine, "TimeoutError: ") && has(mine, name)), mine);
     }
   }
@@ -466,7 +466,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_a_member_that_has_left_is_told_so) {
     members.barrier();
     if (rank == 0) return;  // nobody sends to it in what follows
     const Tensor x = ones({4});
-    check_throws<CollectiveError>([&] { members.broadcast(x, 0, {.timeout = 40s}); }, "worker 'w0' has left it");
+    check_throws<CollectiveError>([&] { members.broadcast(x, 0, {.timeout = 40s}); }, "worker 'w0' has left the group");
   });
 }
 

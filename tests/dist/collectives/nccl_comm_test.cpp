@@ -140,8 +140,7 @@ BOOST_AUTO_TEST_CASE(errors_have_nccls_words) {
 
 BOOST_AUTO_TEST_CASE(a_library_that_is_not_there_or_too_old_is_said) {
   ::setenv("TENDRIL_NCCL_LIBRARY", "/nowhere/libnccl.so.2", 1);
-  BOOST_CHECK_EXCEPTION(NcclComm::load(), CollectiveError,
-                        says("NCCL's library is not there", "/nowhere/libnccl.so.2"));
+  BOOST_CHECK_EXCEPTION(NcclComm::load(), CollectiveError, says("cannot load NCCL's library", "/nowhere/libnccl.so.2"));
   ::setenv("TENDRIL_NCCL_LIBRARY", "libm.so.6", 1);
   BOOST_CHECK_EXCEPTION(NcclComm::load(), CollectiveError, says("libm.so.6 has no ncclGetVersion"));
   fake->version = 21212;

@@ -252,11 +252,12 @@ BOOST_AUTO_TEST_CASE(a_stage_whose_output_is_undefined_or_has_no_history_is_an_e
     const Context context(group[0]);
     BOOST_CHECK_EXCEPTION(model.train(context, x, target), rpc::RemoteError, says(texts...));
   };
-  refused(make_stage<Undefined>(group[0], 1, 3, 5, uint64_t{1}), last, "worker 'w1'", "stage 0 gives is undefined");
-  refused(make_stage<Detached>(group[0], 1, 3, 5, uint64_t{1}), last, "worker 'w1'", "stage 0 gives has no history");
+  refused(make_stage<Undefined>(group[0], 1, 3, 5, uint64_t{1}), last, "worker 'w1'", "output of stage 0 is undefined");
+  refused(make_stage<Detached>(group[0], 1, 3, 5, uint64_t{1}), last, "worker 'w1'",
+          "output of stage 0 has no history");
   refused(make_stage<Plain>(group[0], 1, 3, 5, uint64_t{1}),
           make_loss_stage<Detached, &mean_square>(group[0], 2, 5, 4, uint64_t{2}), "worker 'w2'",
-          "stage 1 gives has no history");
+          "output of stage 1 has no history");
 }
 
 BOOST_AUTO_TEST_CASE(first_stages_may_be_frozen) {
