@@ -61,12 +61,7 @@ std::vector<WorkerInfo> Agent::peers() const {
   return peers;
 }
 
-bool Agent::is_connected(WorkerId peer) const noexcept {
-  for (const auto& session : impl_->sessions()) {
-    if (session->peer().id == peer) return true;
-  }
-  return false;
-}
+bool Agent::is_connected(WorkerId peer) const noexcept { return impl_->has_session(peer); }
 
 bool Agent::wait_connected(WorkerId peer, Clock::time_point deadline) { return impl_->wait_connected(peer, deadline); }
 

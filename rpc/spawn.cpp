@@ -197,12 +197,15 @@ class Launch {
 
   void wait(const InterruptGuard& interrupts) {
     const auto deadline = options_.timeout > 0ms ? deadline_after(options_.timeout) : SteadyClock::time_point::max();
-    while (!std::all_of(workers_.begin(), workers_.end(), [](const SpawnedWorker& w) { return w.ended(); })) {
+    const auto all_ended = [&] {
+      return std::all_of(workers_.begin(), workers_.end(), [](const SpawnedWorker& w) { return w.ended(); });
+    };
+    while (!all_ended()) {
       poll_workers(interrupts.fd(), deadline);
       if (interrupts.caught() != 0) return;
       for (int rank = 0; rank < options_.world_size; ++rank)
         if (workers_[rank].ended() && !workers_[rank].succeeded()) throw_failure();
-      if (SteadyClock::now() >= deadline) throw_timeout();
+      if (SteadyClock::now() >= deadline && !all_ended()) throw_timeout();
     }
   }
 

@@ -53,7 +53,8 @@ void check_callable(const FunctionEntry& entry);
 template <class Callable>
 struct Registration {
   static const FunctionEntry& entry() {
-    static const FunctionEntry instance(
+    // Never destroyed: calls and the registry refer to it until the process ends.
+    static const FunctionEntry& instance = *new FunctionEntry(
         typeid(Callable), typeid(typename Callable::WireSignature), &Callable::invoke,
         requires { typename Callable::Receiver; });
     return instance;

@@ -78,14 +78,15 @@ class Joining {
     member_.membership = member_.service->membership();
     agent.set_group_events(member_.service);
     rank_0_address_ = point_.address;
+    Agent::Endpoint mine;
     try {
-      const Agent::Endpoint mine = member_.agent->listen(rank_0_listen());
-      TENDRIL_CHECK_AS(UsageError, options_.transport != Transport::unix_socket || !mine.unix_path.empty(),
-                       "cannot create a Unix-domain socket, and the transport is unix_socket");
-      member_.note(LogLevel::debug, "listens at " + mine.to_string() + " and waits for the others to join");
+      mine = member_.agent->listen(rank_0_listen());
     } catch (const UsageError& e) {
       throw UsageError(std::string("rank 0: ") + e.what() + "; choose another master_port (MASTER_PORT)");
     }
+    TENDRIL_CHECK_AS(UsageError, options_.transport != Transport::unix_socket || !mine.unix_path.empty(),
+                     "rank 0: cannot create a Unix-domain socket, and the transport is unix_socket");
+    member_.note(LogLevel::debug, "listens at " + mine.to_string() + " and waits for the others to join");
   }
 
   /// Tells the other ranks that rank 0 cannot open the rendezvous; otherwise they would look for it until their

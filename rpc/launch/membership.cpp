@@ -256,7 +256,7 @@ bool Membership::has_lost_rank_0() const {
 void Membership::rank_0_lost(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
-    rank_0_lost_ = !failure_;
+    if (!failure_) rank_0_lost_ = true;
   }
   end(std::make_exception_ptr(PeerLostError("rank 0 is gone: " + why, true)));
 }

@@ -116,11 +116,12 @@ void RendezvousService::note_cut_off(WorkerId by, WorkerId peer, const std::stri
     return;
   }
   const bool first = cut_off_.empty();
-  cut_off_.emplace(std::pair(by, peer),
-                   CutOff{.why = why,
-                          .epoch = roster.at(by).epoch,
-                          .peer_epoch = roster.at(peer).epoch,
-                          .due = Clock::now() + options.liveness_timeout + 2 * options.ping_interval});
+  // Replaces a report by or of an earlier incarnation.
+  cut_off_.insert_or_assign(std::pair(by, peer),
+                            CutOff{.why = why,
+                                   .epoch = roster.at(by).epoch,
+                                   .peer_epoch = roster.at(peer).epoch,
+                                   .due = Clock::now() + options.liveness_timeout + 2 * options.ping_interval});
   if (first) log_cut_off();
 }
 

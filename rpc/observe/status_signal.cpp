@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
@@ -21,8 +22,8 @@ namespace tendril::rpc::detail {
 namespace {
 
 Mutex signal_mutex;
-int signal_event = -1;  // never closed: the handler may run at any time
-pid_t signal_process = -1;
+std::atomic<int> signal_event = -1;  // never closed: the handler may run at any time
+std::atomic<pid_t> signal_process = -1;
 int watching_groups = 0;
 std::set<int> spawned_by;  // eventfds of calls of spawn()
 

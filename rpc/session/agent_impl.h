@@ -40,6 +40,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<detail::Session> session(WorkerId peer) const;
   /// Like `session`, but returns null if the agent has been shut down.
   std::shared_ptr<detail::Session> open_session(WorkerId peer) const;
+  bool has_session(WorkerId peer) const noexcept;
   std::vector<std::shared_ptr<detail::Session>> sessions() const;
   void add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link,
                 const DeviceReport& devices, detail::Reach reach = {});

@@ -32,6 +32,12 @@ std::shared_ptr<detail::Session> Agent::Impl::open_session(WorkerId peer) const 
   return shut_down_ ? nullptr : sessions_[static_cast<std::size_t>(peer)];
 }
 
+bool Agent::Impl::has_session(WorkerId peer) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto place = static_cast<std::size_t>(peer);
+  return place < sessions_.size() && sessions_[place] != nullptr;
+}
+
 std::vector<std::shared_ptr<detail::Session>> Agent::Impl::sessions() const {
   std::vector<std::shared_ptr<detail::Session>> open;
   const std::lock_guard lock(mutex_);
@@ -167,8 +173,9 @@ WorkerInfo Agent::Impl::worker(std::string_view name) const {
 
 std::string Agent::Impl::name_of(WorkerId rank) const {
   const std::lock_guard lock(mutex_);
-  const WorkerInfo& worker = workers_[static_cast<std::size_t>(rank)];
-  return worker.id == rank ? rpc::name_of(worker) : "rank " + std::to_string(rank);
+  const auto place = static_cast<std::size_t>(rank);
+  if (place < workers_.size() && workers_[place].id == rank) return rpc::name_of(workers_[place]);
+  return "rank " + std::to_string(rank);
 }
 
 void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session, const detail::Ending& how) {

@@ -17,8 +17,9 @@ uint64_t CallsMade::enter(CallMade&& call) {
   return ++last_call_id_;
 }
 
-std::optional<CallMade> CallsMade::take_locked(uint64_t call_id) noexcept {
+std::optional<CallMade> CallsMade::take_locked(uint64_t call_id, bool cancelled) noexcept {
   std::optional<CallMade> call = calls_.take(call_id);
+  if (call && cancelled && call->leaving) *call->leaving = true;
   if (call && call->deadline_position != Deadlines::kNowhere) deadlines_.remove(call->deadline_position, moved());
   return call;
 }
@@ -28,25 +29,22 @@ void CallsMade::watch(uint64_t call_id, std::unique_ptr<CancelCallback> stop) {
   if (CallMade* const found = calls_.find(call_id)) found->stop.swap(stop);
 }
 
-bool CallsMade::begin_leaving(uint64_t call_id) {
+bool CallsMade::begin_leaving(uint64_t call_id, bool& cancelled) {
   const std::lock_guard lock(mutex_);
   CallMade* const found = calls_.find(call_id);
   if (!found) return false;
-  found->leaving = true;
+  found->leaving = &cancelled;
   return true;
 }
 
-bool CallsMade::end_leaving(uint64_t call_id) {
+void CallsMade::end_leaving(uint64_t call_id) {
   const std::lock_guard lock(mutex_);
-  if (CallMade* const found = calls_.find(call_id)) found->leaving = false;
-  return std::erase(ended_leaving_, call_id) > 0;
+  if (CallMade* const found = calls_.find(call_id)) found->leaving = nullptr;
 }
 
 std::optional<CallMade> CallsMade::take(uint64_t call_id, bool cancelled) {
   const std::lock_guard lock(mutex_);
-  std::optional<CallMade> call = take_locked(call_id);
-  if (cancelled && call && call->leaving) ended_leaving_.push_back(call_id);
-  return call;
+  return take_locked(call_id, cancelled);
 }
 
 CallsMade::Overdue CallsMade::take_overdue(Clock::time_point now) {
@@ -57,11 +55,10 @@ CallsMade::Overdue CallsMade::take_overdue(Clock::time_point now) {
     const uint64_t call_id = calls_.number(deadlines_.place_of_earliest());
     try {  // what may throw comes first: a call that has been taken out must not get lost
       if (calls.size() == calls.capacity()) calls.reserve(std::max<std::size_t>(16, 2 * calls.size()));
-      if (calls_.find(call_id)->leaving) ended_leaving_.push_back(call_id);
     } catch (const std::bad_alloc&) {
       break;  // the next call takes the rest
     }
-    calls.emplace_back(call_id, std::move(*take_locked(call_id)));
+    calls.emplace_back(call_id, std::move(*take_locked(call_id, true)));
   }
   overdue.next = deadlines_.earliest();
   overdue.others = !calls_.empty();

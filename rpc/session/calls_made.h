@@ -33,7 +33,7 @@ struct CallMade {
   PendingCallRef call = {};
   uint64_t function = 0;
   Clock::time_point started = {}, deadline = {};
-  bool leaving = false;  // its references are being registered; if it ends meanwhile, the sender notifies the peer
+  bool* leaving = nullptr;  // set while its references are being registered; becomes true if the call is cancelled
   std::unique_ptr<CancelCallback> stop = {};
   std::shared_ptr<SentTensors> tensors = {};         // null: the request has none
   uint64_t span = 0;                                 // 0: not traced
@@ -49,10 +49,11 @@ class CallsMade {
   /// Keeps the callback of the call's stop token until the call ends. Destroys it at once if the call has ended
   /// already.
   void watch(uint64_t call_id, std::unique_ptr<CancelCallback> stop);
-  /// Called before the references of a request are registered. Returns false if the call has ended.
-  bool begin_leaving(uint64_t call_id);
-  /// Called afterwards. Returns true if the call was cancelled meanwhile; the peer must then be notified.
-  bool end_leaving(uint64_t call_id);
+  /// Called before the references of a request are registered. Returns false if the call has ended. `cancelled` becomes
+  /// true if the call is cancelled before `end_leaving`; the sender must then notify the peer.
+  bool begin_leaving(uint64_t call_id, bool& cancelled);
+  /// Called afterwards.
+  void end_leaving(uint64_t call_id);
 
   /// Takes the call out. `cancelled`: it ends without a reply while the session lives.
   std::optional<CallMade> take(uint64_t call_id, bool cancelled = false);
@@ -71,7 +72,7 @@ class CallsMade {
   void for_each(const std::function<void(uint64_t, const CallMade&)>& f) const;  ///< `f` must not use this object
 
  private:
-  std::optional<CallMade> take_locked(uint64_t call_id) noexcept;
+  std::optional<CallMade> take_locked(uint64_t call_id, bool cancelled) noexcept;
   auto moved() noexcept {
     return [this](uint32_t place, uint32_t position) noexcept { calls_.at(place).deadline_position = position; };
   }
@@ -80,8 +81,7 @@ class CallsMade {
   bool ended_ = false;
   uint64_t last_call_id_ = 0;
   CallTable<CallMade> calls_;
-  Deadlines deadlines_;                  // of the calls that have one
-  std::vector<uint64_t> ended_leaving_;  // calls that ended while they were leaving
+  Deadlines deadlines_;  // of the calls that have one
 };
 
 }  // namespace tendril::rpc::detail

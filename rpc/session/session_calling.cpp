@@ -1,5 +1,6 @@
 // Calls made: sending, replies, deadlines, cancellation.
 #include <algorithm>
+#include <new>
 #include <sstream>
 
 #include "tendril/rpc/call/function.h"
@@ -21,6 +22,17 @@ Clock::time_point deadline_of(const CallOptions& options, const CallContext& con
   if (!options.timeout && context.deadline != Clock::time_point::max()) return context.deadline;
   const std::chrono::microseconds timeout = options.timeout.value_or(usual);
   return timeout.count() == 0 ? Clock::time_point::max() : deadline_after(timeout, now);
+}
+
+/// The error of a call that has been taken out, and so must fail with some error even if there is no memory for this
+/// one.
+template <class MakeError>
+std::exception_ptr error_from(MakeError make) noexcept {
+  try {
+    return std::make_exception_ptr(make());
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 }  // namespace
@@ -123,7 +135,8 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
   std::exception_ptr error;
   const bool refers = !is_self() && !request.references.empty() && agent_->listener;
   std::optional<Told> told;
-  if (refers && !made_.begin_leaving(call_id)) return;
+  bool cancelled = false;
+  if (refers && !made_.begin_leaving(call_id, cancelled)) return;
   try {
     if (staging) staging->wait();
     if (is_self()) {
@@ -152,7 +165,7 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
   } catch (...) {
     error = std::current_exception();
   }
-  const bool cancelled = refers && made_.end_leaving(call_id);
+  if (refers) made_.end_leaving(call_id);
   if (sent) {
     told.reset();
     if (cancelled) say_cancelled(call_id, false);
@@ -216,9 +229,9 @@ void Session::cancel(uint64_t call_id) {
   if (!pending) return;
   Counters::add(agent_->counters.cancelled);
   if (pending->tensors) link_->call_ended(pending->tensors);
-  const bool leaving = pending->leaving;
+  const bool leaving = pending->leaving != nullptr;
   const auto error =
-      std::make_exception_ptr(CancelledError(call_of(pending->function) + " was cancelled by its caller"));
+      error_from([&] { return CancelledError(call_of(pending->function) + " was cancelled by its caller"); });
   fail(std::move(*pending), error);
   say_cancelled(call_id, leaving);
 }
@@ -284,17 +297,24 @@ bool Session::must_not_wait() noexcept { return ThreadState::current().io_callba
 
 void Session::fail_overdue(CallsMade::Overdue&& overdue) {
   // Computed before the first call fails, because a handler that waited for it then continues.
-  const std::string held_back = overdue.calls.empty() ? "" : agent_->loop->held_back();
+  std::string held_back;
+  try {
+    if (!overdue.calls.empty()) held_back = agent_->loop->held_back();
+  } catch (const std::bad_alloc&) {  // the errors lack it
+  }
   for (auto& [call_id, pending] : overdue.calls) {
     Counters::add(agent_->counters.timed_out);
     if (pending.tensors) link_->call_ended(pending.tensors);
-    std::ostringstream text;
-    text << call_of(pending.function) << " timed out after "
-         << std::chrono::duration<double>(pending.deadline - pending.started).count()
-         << " s; it may still be running there" << held_back
-         << ". Pass {.timeout = ...} to allow more time, or {.timeout = 0s} to wait as long as the worker lives";
-    const bool leaving = pending.leaving;
-    fail(std::move(pending), std::make_exception_ptr(TimeoutError(text.str())));
+    const auto error = error_from([&] {
+      std::ostringstream text;
+      text << call_of(pending.function) << " timed out after "
+           << std::chrono::duration<double>(pending.deadline - pending.started).count()
+           << " s; it may still be running there" << held_back
+           << ". Pass {.timeout = ...} to allow more time, or {.timeout = 0s} to wait as long as the worker lives";
+      return TimeoutError(text.str());
+    });
+    const bool leaving = pending.leaving != nullptr;
+    fail(std::move(pending), error);
     say_cancelled(call_id, leaving);
   }
 }

@@ -332,7 +332,7 @@ void SimulatedNetwork::report(const Connection& connection, int end, uint32_t ev
 /// Reports bytes read by `end` to the writer, if it waits for room or half of the buffer has become free.
 void SimulatedNetwork::has_read(Connection& connection, int end) {
   Flow& in = connection.flows[static_cast<std::size_t>(1 - end)];
-  if (in.untold < (in.was_full ? 1 : faults_.buffer / 2)) return;
+  if (in.untold < (in.was_full ? 1 : connection.buffer / 2)) return;
   send(connection, end, {.kind = Segment::Kind::window, .window = std::exchange(in.untold, 0)});
 }
 

@@ -90,17 +90,18 @@ BOOST_AUTO_TEST_CASE(cancellation_during_reference_registration_is_reported) {
   Counters counters;
   CallsMade made;
   for (int i = 0; i < 4; ++i) (void)made.enter({.open = OpenCall(counters), .deadline = at(1s)});
-  for (const uint64_t id : {1, 2, 3}) BOOST_TEST(made.begin_leaving(id));
-  BOOST_TEST(made.take(1, true).value().leaving);           // cancelled
-  BOOST_TEST(made.take(2).value().leaving);                 // answered
-  BOOST_TEST(!made.take(4, true).value().leaving);          // not leaving: the canceller notifies the peer
-  BOOST_TEST(made.take_overdue(at(1s)).calls.size() == 1);  // 3
-  BOOST_TEST(made.end_leaving(1));
-  BOOST_TEST(!made.end_leaving(1));
-  BOOST_TEST(!made.end_leaving(2));
-  BOOST_TEST(made.end_leaving(3));
-  BOOST_TEST(!made.end_leaving(4));
-  BOOST_TEST(!made.begin_leaving(4));
+  bool cancelled[5] = {};
+  for (const uint64_t id : {1, 2, 3}) BOOST_TEST(made.begin_leaving(id, cancelled[id]));
+  BOOST_TEST((made.take(1, true).value().leaving != nullptr));  // cancelled
+  BOOST_TEST((made.take(2).value().leaving != nullptr));        // answered
+  BOOST_TEST((made.take(4, true).value().leaving == nullptr));  // not leaving: the canceller notifies the peer
+  BOOST_TEST(made.take_overdue(at(1s)).calls.size() == 1);      // 3
+  for (const uint64_t id : {1, 2, 3}) made.end_leaving(id);
+  BOOST_TEST(cancelled[1]);
+  BOOST_TEST(!cancelled[2]);
+  BOOST_TEST(cancelled[3]);
+  BOOST_TEST(!cancelled[4]);
+  BOOST_TEST(!made.begin_leaving(4, cancelled[4]));
 }
 
 BOOST_AUTO_TEST_CASE(request_is_admitted_and_answered_once) {
