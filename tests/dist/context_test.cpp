@@ -1,4 +1,4 @@
-// What is recorded where, and that it goes.
+// Nodes that a context records on each worker, and their removal.
 #include "tests/dist/group.h"
 
 BOOST_AUTO_TEST_SUITE(context)
@@ -7,7 +7,7 @@ using namespace dist_test;
 
 Tensor twice(const Tensor& x) { return x * 2; }
 int64_t count(int64_t x) { return x + 1; }
-BOOST_AUTO_TEST_CASE(a_call_records_one_send_and_one_recv_node_on_each_side) {
+BOOST_AUTO_TEST_CASE(calls_record_nodes_on_both_sides) {
   const Group group(2);
   const Tensor x = leaf({1, 2});
   {
@@ -25,7 +25,7 @@ BOOST_AUTO_TEST_CASE(a_call_records_one_send_and_one_recv_node_on_each_side) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(tensors_that_need_no_gradient_make_no_nodes_and_yet_the_context_is_known) {
+BOOST_AUTO_TEST_CASE(calls_without_gradients_still_register_the_context) {
   const Group group(2);
   const Context context(group[0]);
   BOOST_TEST(!rpc::rpc_sync<&twice>(group[0], 1, constant({1, 2})).requires_grad());
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(tensors_that_need_no_gradient_make_no_nodes_and_yet_the_con
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_context_within_another_is_refused) {
+BOOST_AUTO_TEST_CASE(nested_context_is_rejected) {
   const Group group(1);
   const Context context(group[0]);
   BOOST_CHECK_EXCEPTION(const Context second(group[0]), AutogradError,

@@ -1,4 +1,4 @@
-// What users write compiles without a warning, with -Wextra too.
+// Designated initialisers in user code compile without warnings, even with -Wextra.
 #pragma GCC diagnostic error "-Wmissing-field-initializers"
 
 #include <boost/test/unit_test.hpp>
@@ -27,8 +27,8 @@ BOOST_AUTO_TEST_SUITE(designated_initialisers)
 using namespace tendril;
 using namespace std::chrono_literals;
 
-// Each names the first member, then only the last: whatever lies between or after has a default of its own.
-BOOST_AUTO_TEST_CASE(an_option_may_be_named_alone) {
+// Each pair names the first member, then only the last, so that all members between and after them need defaults.
+BOOST_AUTO_TEST_CASE(single_rpc_option_may_be_named) {
   const rpc::InitOptions init{.rank = 0, .world_size = 2}, threads{.num_worker_threads = 4}, agent{.agent = {}};
   const rpc::AgentOptions named{.name = "w"}, maps{.device_maps = {}};
   const rpc::CallOptions timeout{.timeout = 5s}, stop{.stop = {}};
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(an_option_may_be_named_alone) {
   BOOST_TEST((maps.name.empty() && backward.timeout == 0ms && !late.retain_graph && timeout.timeout == 5s));
 }
 
-BOOST_AUTO_TEST_CASE(so_may_one_of_a_model) {
+BOOST_AUTO_TEST_CASE(single_model_option_may_be_named) {
   const distributions::Categorical from_logits({.logits = zeros({3})}), from_probs({.probs = ones({3})});
   const nn::LinearOptions linear{.bias = false};
   const nn::Conv2dOptions conv{.stride = 2};

@@ -1,4 +1,4 @@
-// A backward that fails names the worker, tells the others, and leaves the context usable and nothing behind.
+// A failed backward names the worker, stops the other workers, and leaves the context usable and nothing behind.
 #include <atomic>
 #include <functional>
 #include <future>
@@ -21,7 +21,7 @@ std::function<void()>& in_backward() {
   return f;
 }
 
-/// x * 2, and `in_backward` is called when its gradient comes.
+/// Returns x * 2. Calls `in_backward` when the gradient of the result arrives.
 Tensor watched(const Tensor& x) {
   Tensor y = x * 2;
   tendril::autograd::register_hook(y, [](const Tensor&) -> Tensor {
@@ -50,7 +50,7 @@ struct Fixture {
 
 BOOST_FIXTURE_TEST_SUITE(failure, Fixture)
 
-BOOST_AUTO_TEST_CASE(fifty_failing_backwards_then_fifty_good_ones_on_one_context) {
+BOOST_AUTO_TEST_CASE(failed_backwards_leave_the_context_usable) {
   const Context context(group[0]);
   const Tensor root = rpc::rpc_sync<&watched>(group[0], 1, x).sum();
   in_backward() = [] { throw std::domain_error("this node is broken"); };
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(fifty_failing_backwards_then_fifty_good_ones_on_one_context
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({100, 100}));
 }
 
-BOOST_AUTO_TEST_CASE(an_error_three_workers_away_names_its_worker_and_ends_the_siblings) {
+BOOST_AUTO_TEST_CASE(distant_error_is_named_and_ends_siblings) {
   const Context context(group[0]);
   const Tensor root = rpc::rpc_sync<&branches>(group[0], 1, x).sum();
   in_backward() = [] { throw std::domain_error("broken"); };
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(an_error_three_workers_away_names_its_worker_and_ends_the_s
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({4, 4}));
 }
 
-BOOST_AUTO_TEST_CASE(backward_ends_though_worker_is_busy) {
+BOOST_AUTO_TEST_CASE(backward_times_out_while_worker_is_busy) {
   const Context context(group[0]);
   const Tensor root = rpc::rpc_sync<&watched>(group[0], 1, x).sum();
   std::promise<void> release;
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(backward_ends_though_worker_is_busy) {
   BOOST_TEST(get_gradients(context).contains(x));
 }
 
-BOOST_AUTO_TEST_CASE(an_error_of_the_roots_own_graph_is_thrown_as_it_is) {
+BOOST_AUTO_TEST_CASE(local_error_is_rethrown_unchanged) {
   const Context context(group[0]);
   const Tensor root = watched(rpc::rpc_sync<&twice>(group[0], 1, x)).sum();
   in_backward() = [] { throw std::domain_error("broken here"); };
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(an_error_of_the_roots_own_graph_is_thrown_as_it_is) {
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({4, 4}));
 }
 
-BOOST_AUTO_TEST_CASE(a_connection_that_breaks_is_an_error_and_the_others_go_on) {
+BOOST_AUTO_TEST_CASE(broken_connection_fails_only_that_backward) {
   {
     const Context context(group[0]);
     const Tensor root = (rpc::rpc_sync<&by_way_of_1>(group[0], 1, x) + rpc::rpc_sync<&twice>(group[0], 3, x)).sum();
@@ -124,11 +124,11 @@ BOOST_AUTO_TEST_CASE(a_connection_that_breaks_is_an_error_and_the_others_go_on) 
     in_backward() = nullptr;
     backward(context, {rpc::rpc_sync<&twice>(group[0], 3, x).sum()}, {.timeout = 60s});
   }
-  // w2 hears of the release although w1, which had called it, cannot reach it any more.
+  // w2 learns of the release even though w1, which called it, can no longer reach it.
   BOOST_TEST(Cluster::eventually([&] { return group.counters(2).contexts == 0; }));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_recorded_or_begun_during_a_backward_is_refused) {
+BOOST_AUTO_TEST_CASE(recording_during_a_backward_is_rejected) {
   const Context context(group[0]);
   const Tensor y = watched(rpc::rpc_sync<&twice>(group[0], 1, x));
   bool was_called = false;
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(what_is_recorded_or_begun_during_a_backward_is_refused) {
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({4, 4}));
 }
 
-BOOST_AUTO_TEST_CASE(a_context_released_during_its_backward_ends_it) {
+BOOST_AUTO_TEST_CASE(releasing_a_context_ends_its_backward) {
   std::atomic<bool> released{false};
   ContextId id = 0;
   {
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_context_released_during_its_backward_ends_it) {
   BOOST_TEST(!Container::of(group[0])->contains(id));
 }
 
-/// Two workers of this process. The second one can be restarted.
+/// Two workers in this process, of which the second can be restarted.
 struct TwoWorkers {
   TwoWorkers() {
     std::jthread other([&] { zero = start(0); });
@@ -192,18 +192,18 @@ struct TwoWorkers {
   std::unique_ptr<rpc::Group> zero, one;
 };
 
-BOOST_AUTO_TEST_CASE(a_worker_that_was_started_anew_makes_contexts_that_others_do_not_take_for_the_old_ones) {
+BOOST_AUTO_TEST_CASE(restarted_worker_uses_new_context_ids) {
   TwoWorkers two;
   const auto& one = two.one;
   constexpr int kRounds = 3;
   std::set<uint64_t> series;
   for (int round = 1; round <= kRounds; ++round) {
-    for (int i = 0; i < 10 * (kRounds - round); ++i) {  // later incarnations have lower counts
+    for (int i = 0; i < 10 * (kRounds - round); ++i) {  // later incarnations make fewer contexts
       const Context earlier(*one->agent());
       rpc::rpc_sync<&twice>(*one->agent(), 0, leaf({1}));
     }
     const Context context(*one->agent());
-    BOOST_TEST(series.insert(dist::autograd::series_of(context.id())).second);  // and is not taken for one of those
+    BOOST_TEST(series.insert(dist::autograd::series_of(context.id())).second);  // distinct from all earlier series
     const Tensor input = leaf({1, 2});
     backward(context, {rpc::rpc_sync<&twice>(*one->agent(), 0, input).sum()});
     BOOST_TEST(values(get_gradients(context).at(input)) == Values({2, 2}));

@@ -1,4 +1,4 @@
-// Graphs that go on on another worker and another device.
+// Autograd graphs that span workers and devices.
 #include <cmath>
 
 #include "tendril/autograd/ops/pointwise.h"
@@ -14,7 +14,7 @@ using namespace dist_test;
 Device cuda_device(int index) { return {DeviceType::cuda, static_cast<int8_t>(index)}; }
 
 Tensor squared(const Tensor& x) { return x * x; }
-/// On the CPU of whoever serves it, and back.
+/// Computes on the CPU of the serving worker; the result is on the device of x.
 Tensor cube_on_cpu(const Tensor& x) {
   const Tensor y = x.to(kCPU);
   return (y * y * y).to(x.device());
@@ -28,7 +28,7 @@ boost::test_tools::assertion_result has_two(boost::unit_test::test_unit_id) { re
 
 Tensor leaf_on(Device device) { return tensor({3.}, {.dtype = kFloat64, .device = device, .requires_grad = true}); }
 
-/// The gradient of `f(x)` at x = 3, whose device must be x's.
+/// Returns the gradient of `f(x)` at x = 3, which must be on the device of x.
 template <class F>
 double slope(const Group& group, const Tensor& x, F f) {
   const Context context(group[0]);
@@ -49,7 +49,7 @@ rpc::AgentOptions mapped(std::map<std::string, rpc::DeviceMap> maps) {
 
 BOOST_TEST_DECORATOR(*boost::unit_test::precondition(has_device))
 
-BOOST_AUTO_TEST_CASE(a_gradient_comes_back_to_the_device_of_its_leaf) {
+BOOST_AUTO_TEST_CASE(gradient_arrives_on_the_leafs_device) {
   const Group group(3);
   const Tensor x = leaf_on(cuda_device(0));
   BOOST_TEST(slope(group, x, [&](const Tensor& t) { return rpc::rpc_sync<&squared>(group[0], 1, t); }) == 6);
@@ -60,20 +60,20 @@ BOOST_AUTO_TEST_CASE(a_gradient_comes_back_to_the_device_of_its_leaf) {
       slope(group, x, [&](const Tensor& t) { return rpc::remote<&squared>(group[0], 1, t).to_here().to(kCPU); }) == 6);
 }
 
-BOOST_AUTO_TEST_CASE(it_goes_the_maps_way_backwards, *boost::unit_test::precondition(has_two)) {
+BOOST_AUTO_TEST_CASE(device_map_is_reversed_in_backward, *boost::unit_test::precondition(has_two)) {
   const Group group(3, mapped({{"w1", {{0, 1}}}, {"w2", {{1, 0}}}}));
   const Tensor x = leaf_on(cuda_device(0));
   BOOST_TEST(slope(group, x, [&](const Tensor& t) { return rpc::rpc_sync<&squared>(group[0], 1, t); }) == 6);
   BOOST_TEST(slope(group, x, [&](const Tensor& t) { return rpc::rpc_sync<&squared_at_w2>(group[0], 1, t); }) == 27);
 }
 
-BOOST_AUTO_TEST_CASE(a_map_from_the_cpu_brings_the_gradient_back_to_it) {
+BOOST_AUTO_TEST_CASE(cpu_to_gpu_map_is_reversed_too) {
   const Group group(2, mapped({{"w1", {{kCPU, cuda_device(0)}}}}));
   const Tensor x = leaf_on(kCPU);
   BOOST_TEST(slope(group, x, [&](const Tensor& t) { return rpc::rpc_sync<&squared>(group[0], 1, t); }) == 6);
 }
 
-BOOST_AUTO_TEST_CASE(averages_of_a_context_are_on_the_parameters_device) {
+BOOST_AUTO_TEST_CASE(averaged_gradients_are_on_parameter_device) {
   const Group group(3);
   at_all(2, [&](int rank) {
     struct Net : nn::Module {
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(averages_of_a_context_are_on_the_parameters_device) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_backward_on_a_stream_of_its_own_has_its_gradients_when_they_are_read_there) {
+BOOST_AUTO_TEST_CASE(gradients_are_ready_on_the_callers_stream) {
   const Group group(2);
   const cuda::Stream stream(0);
   const cuda::StreamGuard guard(stream);
@@ -101,16 +101,16 @@ BOOST_AUTO_TEST_CASE(a_backward_on_a_stream_of_its_own_has_its_gradients_when_th
       const Context context(group[0]);
       const Tensor h = x * x;
       const Tensor y = rpc::rpc_sync<&squared>(group[0], 1, h);
-      cuda::Event arrived;  // on the default stream, as everything that comes by RPC
+      cuda::Event arrived;  // RPC delivers tensors on the default stream
       arrived.record(cuda::Stream::default_of(0));
       stream.wait(arrived);
-      backward(context, {(y * h).sum()}, {.mode = mode});  // x to the sixth, and back over w1
+      backward(context, {(y * h).sum()}, {.mode = mode});  // x to the sixth; its backward passes through w1
       BOOST_TEST(equal(get_gradients(context).at(x), full({100'000}, 6 * std::pow(i, 5), options)));
     }
   }
 }
 
-BOOST_AUTO_TEST_CASE(contexts_hold_device_memory_until_they_are_released) {
+BOOST_AUTO_TEST_CASE(released_contexts_free_device_memory) {
   const int64_t before = cuda::memory_stats(0).live_bytes;
   {
     const Group group(2);

@@ -1,4 +1,4 @@
-// Graphviz reads the pictures of recorded graphs. Skipped where there is none.
+// Graphviz can parse the pictures of recorded graphs. Skipped if `dot` is not installed.
 #include <cstdlib>
 #include <fstream>
 
@@ -18,7 +18,7 @@ namespace {
 
 boost::test_tools::assertion_result has_dot(boost::unit_test::test_unit_id) {
   static const bool has = std::system("command -v dot >/dev/null") == 0;
-  if (!has) tendril::testing::skip_suite("there is no dot (Graphviz)");
+  if (!has) tendril::testing::skip_suite("dot (Graphviz) is not installed");
   return has;
 }
 
@@ -29,11 +29,11 @@ BOOST_AUTO_TEST_SUITE(graphviz)
 
 using namespace dist_test;
 
-BOOST_AUTO_TEST_CASE(it_reads_the_graph_and_each_of_its_steps) {
+BOOST_AUTO_TEST_CASE(dot_parses_the_graph_and_each_step) {
   const Group group(2);
   const Context context(group[0]);
   const Tensor x = leaf({0.5, 0.25});
-  rpc::rpc_sync<&of_a_thing>(group[0], 1, x);  // not used: SMART has to mark, and the steps are of all kinds
+  rpc::rpc_sync<&of_a_thing>(group[0], 1, x);  // unused, so SMART must mark and all kinds of steps occur
   const Tensor loss = rpc::rpc_sync<&of_a_thing>(group[0], 1, x * 3);
   const auto graph = dist::autograd::graph(context, {loss});
   const tendril::testing::TemporaryFolder folder;

@@ -40,7 +40,7 @@ inline Tensor leaf(std::initializer_list<double> elements) {
 }
 inline Tensor constant(std::initializer_list<double> elements) { return tensor(elements, {.dtype = kFloat64}); }
 
-/// A Cluster whose agents have containers; every test ends with all counters at zero.
+/// A Cluster whose agents have containers. Its destructor checks that all counters have returned to zero.
 class Group {
  public:
   explicit Group(int size, rpc::AgentOptions options = {})

@@ -1,4 +1,4 @@
-// A distributed optimizer of bfloat16 parameters.
+// Distributed optimizer with bfloat16 parameters.
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ using dist::DistributedOptimizer;
 
 namespace dist_half_optimizer {
 
-/// As Layer, in bfloat16.
+/// Like Layer, but in bfloat16.
 class HalfLayer {
  public:
   explicit HalfLayer(int rank) : rank_(rank), weight_(raw::cast(from_vector(kStart[rank], {3}), kBFloat16)) {
@@ -33,7 +33,7 @@ class HalfLayer {
 }  // namespace dist_half_optimizer
 using namespace dist_half_optimizer;
 
-BOOST_AUTO_TEST_CASE(half_parameters_have_float32_state_and_masters_on_their_owners) {
+BOOST_AUTO_TEST_CASE(masters_and_float32_state_stay_on_owners) {
   const Group group(2);
   const optim::AdamOptions options{.lr = 1e-3, .master_weights = true};
   std::vector<RRef<HalfLayer>> layers;

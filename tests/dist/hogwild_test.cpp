@@ -1,4 +1,4 @@
-// Trainers that share parameters on three workers and do not wait for each other.
+// Trainers that update shared parameters on three workers without waiting for each other.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -16,7 +16,7 @@ using namespace three_layers;
 using dist::DistributedOptimizer;
 using dist::OptimizerError;
 
-BOOST_AUTO_TEST_CASE(a_step_between_anothers_forward_and_backward_is_an_error_unless_they_are_hogwild_trainers) {
+BOOST_AUTO_TEST_CASE(interleaved_steps_require_hogwild) {
   const Group group(3);
   const Model model(group[0]);
   const auto interleave = [&](bool hogwild) {
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(a_step_between_anothers_forward_and_backward_is_an_error_un
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_parameter_that_hogwild_trainers_step_on_is_known_to_change_without_a_new_version) {
+BOOST_AUTO_TEST_CASE(hogwild_marks_parameters_as_unversioned) {
   if (default_device() != kCPU) return;
   const Tensor param = ones({3});
   BOOST_TEST(!param.storage()->may_change_unseen());
@@ -73,16 +73,16 @@ class SlowSGD final : public optim::OptimizerOf<optim::SGDOptions, optim::SGDSta
 }  // namespace dist_hogwild
 using dist_hogwild::SlowSGD;
 
-// The gradient is 1 for every parameter, so the result does not depend on the order of the steps: each must subtract
-// the learning rate from every element. The learning rate is a power of two, so that the differences are exact.
-BOOST_AUTO_TEST_CASE(a_parameter_that_was_cast_at_the_same_address_is_refused) {
+BOOST_AUTO_TEST_CASE(parameter_cast_in_place_is_rejected) {
   const Tensor param = raw::ones({4}, kBFloat16);
   const Tensor stepped = raw::from_blob(param.raw_data(), {2}, {1}, kFloat32, [param](void*) {});
   BOOST_CHECK_EXCEPTION(dist::detail::check_not_moved({param}, {stepped}), Error, says("parameter 0", "moved or cast"));
 }
 
+// The gradient is 1 for every parameter, so the result does not depend on the order of the steps: each must subtract
+// the learning rate from every element. The learning rate is a power of two, so that the differences are exact.
 BOOST_AUTO_TEST_CASE(every_hogwild_step_is_applied) {
-  if (default_device() != kCPU) return;  // refused, as the first case checks
+  if (default_device() != kCPU) return;  // rejected, as the first test checks
   constexpr int kTrainers = 4, kSteps = 25, kSize = 100;
   const Group group(2, {.num_worker_threads = kTrainers});
   const RRef<Layer> layer = rpc::remote<Layer>(group[0], 1, 1, std::vector<double>(kSize, 0.0));
@@ -111,8 +111,8 @@ BOOST_AUTO_TEST_CASE(every_hogwild_step_is_applied) {
   BOOST_TEST(std::ranges::count(values, -0.5 * kTrainers * kSteps) == kSize);
 }
 
-BOOST_AUTO_TEST_CASE(hogwild_trainers_share_a_module_and_none_is_stopped) {
-  if (default_device() != kCPU) return;  // refused, as the case above says
+BOOST_AUTO_TEST_CASE(hogwild_trainers_share_a_module) {
+  if (default_device() != kCPU) return;  // rejected, as the first test checks
   const Group group(3);
   const Model model(group[0]);
   const double before = model.loss(input(2)).item<double>();

@@ -20,7 +20,7 @@ using namespace dist_test;
 
 Tensor thrice(const Tensor& x) { return x * 3; }
 
-/// Three workers over sockets; rank 0 is there only for the rendezvous.
+/// Three workers over sockets; rank 0 serves only the rendezvous.
 struct Fixture {
   Fixture() {
     std::vector<std::jthread> joining;
@@ -49,7 +49,7 @@ struct Fixture {
     backward(context, {rpc::rpc_sync<&thrice>(agent(1), 2, {.timeout = 60s}, x).sum()});
     return values(get_gradients(context).at(x));
   }
-  /// Makes contexts on another thread until a backward in one succeeds; before, each fails with PeerLostError.
+  /// Makes contexts on another thread until a backward succeeds. Earlier ones must fail with PeerLostError.
   void wait_until_they_reach_each_other() const {
     auto reached = std::async(std::launch::async, [&] {
       return Cluster::eventually([&] {

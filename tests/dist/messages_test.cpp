@@ -1,4 +1,4 @@
-// What a backward costs in messages, and where FAST waits.
+// Number of messages that a backward sends, and where FAST waits.
 #include "tests/dist/group.h"
 
 namespace messages {
@@ -16,7 +16,7 @@ Tensor& decoder() {
 Tensor embed(const Tensor& x) { return x * table(); }
 Tensor decode(const Tensor& h) { return (h * decoder()).sum(); }
 Tensor metrics(const Tensor& h) { return h * 3; }
-/// Requests that both workers have sent.
+/// Requests sent by both workers.
 uint64_t requests(const Group& group) {
   uint64_t sent = 0;
   for (int rank = 0; rank < group.size(); ++rank) sent += group[rank].metrics().requests_sent;
@@ -43,7 +43,7 @@ struct Fixture {
 
 BOOST_FIXTURE_TEST_SUITE(messages, Fixture)
 
-BOOST_AUTO_TEST_CASE(three_recorded_messages_cost_three_requests_in_either_mode) {
+BOOST_AUTO_TEST_CASE(each_recorded_message_costs_one_request) {
   for (const Mode mode : {Mode::smart, Mode::fast}) {
     const Context context(group[0]);
     const Tensor root = loss(false);
@@ -55,32 +55,32 @@ BOOST_AUTO_TEST_CASE(three_recorded_messages_cost_three_requests_in_either_mode)
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_unused_output_costs_one_marking_and_one_resolve_more) {
+BOOST_AUTO_TEST_CASE(unused_output_costs_marking_and_a_resolve) {
   const Context context(group[0]);
   const Tensor root = loss(true);
   const uint64_t before = requests(group);
   backward(context, {root}, {.retain_graph = true});
   BOOST_TEST(requests(group) - before == 3 + 3 + 1);
   BOOST_TEST(values(Container::of(group[1])->gradients(context.id()).at(table())) == Values({21, 55}));
-  // From then on the context is marked first, and nobody needs to be told the end of it.
+  // From now on, each backward marks the context first, so no final resolve is needed.
   const uint64_t again = requests(group);
   backward(context, {root});
   BOOST_TEST(requests(group) - again == 3 + 3);
   BOOST_TEST(values(Container::of(group[1])->gradients(context.id()).at(table())) == Values({42, 110}));
 }
 
-BOOST_AUTO_TEST_CASE(fast_waits_for_an_unused_output_where_smart_ends) {
+BOOST_AUTO_TEST_CASE(fast_times_out_on_an_unused_output) {
   const Context context(group[0]);
   const Tensor root = loss(true);
   BOOST_CHECK_EXCEPTION(backward(context, {root}, {.retain_graph = true, .mode = Mode::fast, .timeout = 100ms}),
                         rpc::TimeoutError, says("not done in time", "the roots do not depend on"));
-  // The context is usable, and so is the graph. (The gradients that FAST got to before it failed are in it.)
+  // The context and the graph are still usable. The context keeps the gradients that FAST computed before it failed.
   backward(context, {root}, {.timeout = 60s});
   BOOST_TEST(group.counters(0).passes == 0);
   BOOST_TEST(group.counters(1).passes == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_branch_not_taken_and_a_result_thrown_away_do_not_hold_smart_up) {
+BOOST_AUTO_TEST_CASE(unused_branches_do_not_delay_smart) {
   const Context context(group[0]);
   const Tensor h = rpc::rpc_sync<&embed>(group[0], 1, constant({1, 1}));
   const Tensor other = rpc::rpc_sync<&embed>(group[0], 1, inner);
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_branch_not_taken_and_a_result_thrown_away_do_not_hold_sma
   BOOST_TEST(values(Container::of(group[1])->gradients(context.id()).at(table())) == Values({21, 55}));
 }
 
-BOOST_AUTO_TEST_CASE(what_one_backward_did_not_reach_another_can_without_retain_graph) {
+BOOST_AUTO_TEST_CASE(unvisited_graph_survives_without_retain_graph) {
   const Context context(group[0]);
   const Tensor x = leaf({2, 3});
   const Tensor first = rpc::rpc_sync<&embed>(group[0], 1, x).sin().sum();

@@ -1,4 +1,4 @@
-// A backward that lacks memory, wherever it does: it throws, and nothing of it is left.
+// A backward in which any one allocation fails throws and leaves nothing behind.
 #include "tests/dist/group.h"
 #include "tests/own_new.h"
 
@@ -8,7 +8,7 @@ using namespace dist_test;
 using tendril::testing::allocations_left;
 using tendril::testing::kHasOwnNew;
 
-BOOST_AUTO_TEST_CASE(a_backward_without_memory_is_over_when_it_throws) {
+BOOST_AUTO_TEST_CASE(failed_allocation_ends_the_backward) {
   const Group group(1);
   int failures = 0;
   for (bool enough = false; !enough;) {

@@ -1,4 +1,4 @@
-// Parameters on three workers, trained from one of them.
+// A distributed optimizer for parameters on three workers, driven by one of them.
 #include "tendril/dist/optimizer.h"
 
 #include <atomic>
@@ -32,7 +32,7 @@ namespace dist_optimizer {
 
 struct ProbeOptions {
   double lr = 1;
-  double refuse = 0;  ///< parameters whose first element this is
+  double refuse = 0;  ///< reject parameters whose first element is this
 
   void validate(const char*) const {}
   template <class Self, class Visit>
@@ -58,20 +58,20 @@ struct ProbeState {
   }
 };
 
-/// Adds the learning rate to a parameter; looks for others who are at it, may be held meanwhile, and may refuse.
+/// Adds the learning rate to a parameter and counts overlapping updates. Tests can hold an update or make it fail.
 class Probe final : public optim::OptimizerOf<ProbeOptions, ProbeState> {
  public:
   explicit Probe(const std::vector<Tensor>& params, const ProbeOptions& options = {})
       : OptimizerOf("Probe", {Group{params, options}}) {
     for (const Tensor& param : params) {
-      if (values(param)[0] == options.refuse) throw std::invalid_argument("this parameter is not to my taste");
+      if (values(param)[0] == options.refuse) throw std::invalid_argument("this parameter is rejected");
     }
   }
   static inline std::atomic<int> inside{0}, overlaps{0};
-  static inline std::atomic<double> fail_at{1e300};  ///< updates of a parameter whose first element this is throw
+  static inline std::atomic<double> fail_at{1e300};         ///< updates of a parameter with this first element throw
   static inline std::atomic<std::latch*> entered{nullptr};  ///< counted down by an update
-  static inline std::atomic<std::latch*> go_on{nullptr};    ///< ... that then waits for this
-  static inline std::atomic<int> together{0};               ///< so many updates wait until all of them have begun
+  static inline std::atomic<std::latch*> go_on{nullptr};    ///< the same update then waits for this latch
+  static inline std::atomic<int> together{0};               ///< if nonzero, this many updates wait for each other
   static inline std::atomic<int> begun{0}, not_together{0};
 
  protected:
@@ -98,7 +98,7 @@ class Probe final : public optim::OptimizerOf<ProbeOptions, ProbeState> {
   }
 };
 
-/// Six steps on three workers and six here must end in the same bits.
+/// Checks that six steps on three workers and six local steps give the same bits.
 template <class O>
 void check_equals_local(const typename O::Options& options) {
   const Group group(3);
@@ -138,14 +138,14 @@ void check_equals_local(const typename O::Options& options) {
 }  // namespace dist_optimizer
 using namespace dist_optimizer;
 
-BOOST_AUTO_TEST_CASE(it_equals_the_local_optimizer) {
+BOOST_AUTO_TEST_CASE(steps_match_the_local_optimizer) {
   check_equals_local<optim::SGD>({.lr = 0.1});
   check_equals_local<optim::SGD>({.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true});
   check_equals_local<optim::Adam>({.lr = 0.05});
   check_equals_local<optim::Adam>({.lr = 0.05, .weight_decay = 0.1, .amsgrad = true});
 }
 
-BOOST_AUTO_TEST_CASE(owners_with_one_thread_are_enough) {
+BOOST_AUTO_TEST_CASE(one_thread_per_owner_suffices) {
   const Group group(3, {.num_worker_threads = 1});
   const Model model(group[0]);
   DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 0.1});
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(owners_with_one_thread_are_enough) {
   for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(model.values(i) != kStart[i], boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_parameter_without_a_gradient_in_this_context_stays_as_it_is) {
+BOOST_AUTO_TEST_CASE(parameter_without_gradient_is_unchanged) {
   const Group group(3);
   const Model model(group[0]);
   DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 0.1, .momentum = 0.9});
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_without_a_gradient_in_this_context_stays_as_it_
   BOOST_TEST(model.values(2) == last, boost::test_tools::per_element());  // neither a stale gradient nor momentum
 }
 
-BOOST_AUTO_TEST_CASE(a_frozen_parameter_stays_as_it_is) {
+BOOST_AUTO_TEST_CASE(frozen_parameter_is_unchanged) {
   const Group group(2);
   const Tensor frozen = leaf({1}), trained = leaf({2});
   DistributedOptimizer<optim::SGD> opt(
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_frozen_parameter_stays_as_it_is) {
   BOOST_TEST(values(trained) == Values({1.5}), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_step_uses_the_gradients_of_its_own_context_only) {
+BOOST_AUTO_TEST_CASE(step_uses_only_its_contexts_gradients) {
   const Group group(3);
   const Model model(group[0]);
   DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 0.1});
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_step_uses_the_gradients_of_its_own_context_only) {
   BOOST_TEST((model.values(2) != kStart[2]));
 }
 
-BOOST_AUTO_TEST_CASE(a_context_without_a_backward_changes_nothing) {
+BOOST_AUTO_TEST_CASE(step_without_backward_changes_nothing) {
   const Group group(3);
   const Model model(group[0]);
   DistributedOptimizer<Probe> opt(group[0], model.params);
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_context_without_a_backward_changes_nothing) {
   for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(model.values(i) == kStart[i], boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_context_that_is_unknown_or_released_is_refused) {
+BOOST_AUTO_TEST_CASE(unknown_or_released_context_is_rejected) {
   const Group group(3);
   const Model model(group[0]);
   DistributedOptimizer<optim::SGD> opt(group[0], model.params);
@@ -226,30 +226,30 @@ BOOST_AUTO_TEST_CASE(a_context_that_is_unknown_or_released_is_refused) {
                         says("DistributedOptimizer<tendril::optim::SGD>::step", "context 0.", "unknown", "'w0'"));
 }
 
-BOOST_AUTO_TEST_CASE(a_constructor_that_throws_on_one_owner_names_it) {
+BOOST_AUTO_TEST_CASE(failed_constructor_names_its_owner) {
   const Group group(3);
   const Model model(group[0]);
   const auto is_of_w1 = [](const OptimizerError& error) {
     BOOST_REQUIRE(error.failures().size() == 1u);
     BOOST_TEST(error.failures()[0].worker.name == "w1");
-    return says("DistributedOptimizer<", "Probe", "1 of 3 owners failed", "worker 'w1'", "not to my taste")(error);
+    return says("DistributedOptimizer<", "Probe", "1 of 3 owners failed", "worker 'w1'", "is rejected")(error);
   };
   BOOST_CHECK_EXCEPTION(DistributedOptimizer<Probe>(group[0], model.params, {.refuse = kStart[1][0]}), OptimizerError,
                         is_of_w1);
   BOOST_CHECK_EXCEPTION(DistributedOptimizer<Probe>(group[0], model.params, {.refuse = kStart[0][0]}), OptimizerError,
-                        says("1 of 3 owners failed", "worker 'w0'", "not to my taste"));
+                        says("1 of 3 owners failed", "worker 'w0'", "is rejected"));
   BOOST_CHECK_EXCEPTION(DistributedOptimizer<optim::SGD>(group[0], model.params, {.lr = -1}), OptimizerError,
                         says("3 of 3 owners failed", "'w0'", "'w1'", "'w2'", "lr", "-1"));
 }
 
-BOOST_AUTO_TEST_CASE(no_parameters_and_references_to_nothing_are_refused) {
+BOOST_AUTO_TEST_CASE(empty_parameters_and_references_are_rejected) {
   const Group group(1);
   BOOST_CHECK_EXCEPTION(DistributedOptimizer<optim::SGD>(group[0], {}), Error, says("SGD", "params", "empty"));
   BOOST_CHECK_EXCEPTION(DistributedOptimizer<optim::SGD>(group[0], {RRef<Tensor>()}), Error,
                         says("SGD", "params[0]", "nothing"));
 }
 
-BOOST_AUTO_TEST_CASE(a_step_that_fails_on_one_owner_is_reported_and_the_others_have_stepped) {
+BOOST_AUTO_TEST_CASE(failure_on_one_owner_is_reported) {
   const Group group(3);
   const Model model(group[0]);
   DistributedOptimizer<Probe> opt(group[0], model.params);
@@ -262,11 +262,11 @@ BOOST_AUTO_TEST_CASE(a_step_that_fails_on_one_owner_is_reported_and_the_others_h
   BOOST_TEST(model.values(0)[0] == kStart[0][0] + 1);
   BOOST_TEST(model.values(1)[0] == kStart[1][0]);
   BOOST_TEST(model.values(2)[0] == kStart[2][0] + 1);
-  opt.step(context);  // and it goes on
+  opt.step(context);  // a later step succeeds
   BOOST_TEST(model.values(1)[0] == kStart[1][0] + 1);
 }
 
-BOOST_AUTO_TEST_CASE(concurrent_steps_take_turns_on_each_owner) {
+BOOST_AUTO_TEST_CASE(concurrent_steps_are_serialised_per_owner) {
   const Group group(3);
   const Model model(group[0]);
   const std::vector remote = {model.params[1]};
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(concurrent_steps_take_turns_on_each_owner) {
   std::latch entered(1), go_on(1);
   Probe::go_on = &go_on;
   Probe::entered = &entered;
-  std::latch ready(kThreads);  // a step would change what another's forward reads
+  std::latch ready(kThreads);  // a step must not change what another thread's forward reads
   std::vector<std::jthread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
@@ -286,11 +286,11 @@ BOOST_AUTO_TEST_CASE(concurrent_steps_take_turns_on_each_owner) {
       for (int step = 0; step < kSteps; ++step) (t % 2 == 0 ? first : second).step(context);
     });
   }
-  entered.wait();  // one update is under way, and held until the steps of all threads have come to its owner
+  entered.wait();  // one update is held until its owner has received the steps of all threads
   BOOST_TEST(Cluster::eventually([&] { return group[1].metrics().unanswered_calls == kThreads; }));
   BOOST_TEST(Probe::inside == 1);
   DistributedOptimizer<Probe> elsewhere(group[0], {model.params[2]});
-  elsewhere.set_lr(3);  // another owner's lock is another one
+  elsewhere.set_lr(3);  // owners have separate locks
   go_on.count_down();
   threads.clear();
   BOOST_TEST(Probe::overlaps == 0);
@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(concurrent_steps_take_turns_on_each_owner) {
   BOOST_TEST(first.state(model.params[1]).updates + second.state(model.params[1]).updates == kThreads * kSteps);
 }
 
-BOOST_AUTO_TEST_CASE(the_worker_that_steps_updates_its_own_parameters_while_the_others_update_theirs) {
+BOOST_AUTO_TEST_CASE(owners_update_in_parallel) {
   const Group group(3);
   const Model model(group[2]);  // the last of the owners
   DistributedOptimizer<Probe> opt(group[2], model.params);
@@ -309,10 +309,10 @@ BOOST_AUTO_TEST_CASE(the_worker_that_steps_updates_its_own_parameters_while_the_
   opt.step(context);
   Probe::together = 0;
   BOOST_TEST(Probe::not_together == 0);
-  Probe::overlaps = 0;  // these were on three workers
+  Probe::overlaps = 0;  // meaningless here, because the updates ran on three workers
 }
 
-BOOST_AUTO_TEST_CASE(learning_rates_and_state_are_within_reach) {
+BOOST_AUTO_TEST_CASE(learning_rates_and_state_are_accessible) {
   const Group group(3);
   const Model model(group[0]);
   DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 0.1, .momentum = 0.5});
@@ -329,7 +329,7 @@ BOOST_AUTO_TEST_CASE(learning_rates_and_state_are_within_reach) {
     const Tensor momentum = opt.state(model.params[i]).momentum_buffer;
     BOOST_REQUIRE(momentum.numel() == 3);
     BOOST_TEST((values(momentum) != Values{0, 0, 0}));
-    raw::fill_(momentum, 0);  // a copy, also of this worker's own
+    raw::fill_(momentum, 0);  // a copy, even for this worker's own parameter
     BOOST_TEST((values(opt.state(model.params[i]).momentum_buffer) != Values{0, 0, 0}));
   }
   BOOST_CHECK_EXCEPTION(opt.set_lr(-1), OptimizerError, says("set_lr", "3 of 3 owners failed", "-1"));
@@ -338,7 +338,7 @@ BOOST_AUTO_TEST_CASE(learning_rates_and_state_are_within_reach) {
   BOOST_CHECK_EXCEPTION(one.state(model.params[2]), Error, says("state", "'w2'", "holds none"));
 }
 
-BOOST_AUTO_TEST_CASE(an_owner_that_is_lost_during_a_step_is_reported_at_once) {
+BOOST_AUTO_TEST_CASE(owner_lost_during_a_step_is_reported) {
   const Group group(3);
   {
     const Model model(group[0]);
@@ -361,7 +361,7 @@ BOOST_AUTO_TEST_CASE(an_owner_that_is_lost_during_a_step_is_reported_at_once) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_owner_that_cannot_be_asked_is_reported_beside_those_that_can) {
+BOOST_AUTO_TEST_CASE(unreachable_owner_is_reported) {
   const Group group(3);
   const Model model(group[0]);
   group.cut(0, 1);
@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(an_owner_that_cannot_be_asked_is_reported_beside_those_that
                         says("1 of 3 owners failed", "worker 'w1'"));
 }
 
-BOOST_AUTO_TEST_CASE(a_step_may_have_a_deadline) {
+BOOST_AUTO_TEST_CASE(step_may_have_a_deadline) {
   const Group group(3);
   const Model model(group[0]);
   DistributedOptimizer<Probe> opt(group[0], {model.params[1]});
@@ -381,11 +381,11 @@ BOOST_AUTO_TEST_CASE(a_step_may_have_a_deadline) {
   Probe::entered = &entered;
   BOOST_CHECK_EXCEPTION(opt.step(context, {.timeout = 50ms}), OptimizerError, says("worker 'w1'", "timed out"));
   go_on.count_down();
-  Probe::entered = nullptr;  // if it did not even begin
+  Probe::entered = nullptr;  // in case the update never began
   BOOST_TEST(Cluster::eventually([] { return Probe::inside == 0; }));
 }
 
-BOOST_AUTO_TEST_CASE(groups_have_options_rates_and_schedules_of_their_own) {
+BOOST_AUTO_TEST_CASE(groups_have_separate_options_and_schedules) {
   const Group group(3);
   const Model model(group[0]);
   using Opt = DistributedOptimizer<optim::SGD>;
@@ -424,7 +424,7 @@ BOOST_AUTO_TEST_CASE(groups_have_options_rates_and_schedules_of_their_own) {
   BOOST_CHECK_EXCEPTION(opt.set_lr(2, 1), IndexError, says("group 2 of 2"));
   BOOST_CHECK_EXCEPTION(opt.set_lr(1, -1), OptimizerError, says("set_lr", "1 of 3 owners failed", "'w1'", "-1"));
 
-  // What is gathered is what one optimizer has that does the same, and goes back.
+  // The gathered state equals that of an equivalent local optimizer, and either can load it.
   const StateDict gathered = opt.state_dict(), one = local.state_dict();
   BOOST_TEST(gathered.size() == one.size());
   for (const auto& [name, tensor] : one) {
@@ -439,7 +439,7 @@ BOOST_AUTO_TEST_CASE(groups_have_options_rates_and_schedules_of_their_own) {
              boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_state_that_does_not_fit_one_owner_changes_none) {
+BOOST_AUTO_TEST_CASE(mismatched_state_changes_no_owner) {
   const Group group(3);
   const Model model(group[0]);
   DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 0.1, .momentum = 0.5});
@@ -466,7 +466,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_does_not_fit_one_owner_changes_none) {
   BOOST_CHECK_EXCEPTION(opt.load_state_dict({}), Error, says("missing param_groups.0.params"));
 }
 
-BOOST_AUTO_TEST_CASE(the_norm_over_all_owners_is_clipped) {
+BOOST_AUTO_TEST_CASE(gradient_norm_is_clipped_across_owners) {
   const Group group(3);
   const Model model(group[0]);
   DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 1});
@@ -477,7 +477,7 @@ BOOST_AUTO_TEST_CASE(the_norm_over_all_owners_is_clipped) {
     for (const Tensor& param : params) y = (y * param).tanh();
     y.square().sum().backward();
     const double expected = nn::utils::clip_grad_norm_(params, 0.01, {.norm_type = p}).item<double>();
-    if (default_device().is_cpu()) {  // gradients whose squares overflow; devices do not compute norms again
+    if (default_device().is_cpu()) {  // squares overflow; only the CPU recomputes such norms
       const Context large(group[0]);
       backward(large, {model.loss(input(1)) * 1e200});
       BOOST_TEST(opt.clip_grad_norm_(large, 0.01, p) == expected * 1e200, boost::test_tools::tolerance(1e-12));

@@ -13,7 +13,7 @@ using namespace dist_test;
 
 constexpr int kTrainers = 3, kSteps = 4;
 
-/// Its first element is what a trainer learns; who is the last of a round steps for all.
+/// Serves one weight. The gradient that completes a round triggers the step for all trainers.
 class BatchServer {
  public:
   BatchServer() { weight_.requires_grad_(); }
@@ -22,7 +22,7 @@ class BatchServer {
     const std::lock_guard lock(mutex_);
     return weight_.detach().clone();
   }
-  /// The weight after the step of the round that this gradient belongs to.
+  /// Returns the weight after the step of the round that this gradient belongs to.
   rpc::Future<Tensor> update(const Tensor& gradient) {
     std::vector<rpc::Promise<Tensor>> waiting;
     rpc::Promise<Tensor> mine;
@@ -57,8 +57,8 @@ Tensor gradient_of(const Tensor& weight, int trainer, int step) {
   return weight * x * x * 2;
 }
 
-BOOST_AUTO_TEST_CASE(it_answers_all_trainers_of_a_round_at_once_with_the_weights_of_one_that_has_all_their_batches) {
-  const Group group(kTrainers + 1, {.num_worker_threads = 1});  // none of which is held while a round is incomplete
+BOOST_AUTO_TEST_CASE(complete_round_answers_all_trainers) {
+  const Group group(kTrainers + 1, {.num_worker_threads = 1});  // an incomplete round must not block it
   const auto server = rpc::remote<BatchServer>(group[0], 0);
   std::vector<std::vector<Values>> seen(kTrainers);
   {
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(it_answers_all_trainers_of_a_round_at_once_with_the_weights
     weight = weight - sum / kTrainers * 0.1;
     for (const auto& of_trainer : seen) {
       BOOST_REQUIRE(of_trainer.size() == kSteps);
-      BOOST_TEST((of_trainer[step] == seen[0][step]));  // to the last bit
+      BOOST_TEST((of_trainer[step] == seen[0][step]));  // bitwise equal
       for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(std::abs(of_trainer[step][i] - values(weight)[i]) < 1e-12);
     }
   }

@@ -1,4 +1,4 @@
-// A backward's parts in the trace of each worker.
+// Spans of a backward in each worker's trace.
 #include <array>
 #include <fstream>
 #include <map>
@@ -19,7 +19,7 @@ Tensor summed(const Tensor& x) { return x.sum(); }
 
 namespace {
 
-/// Two workers, each with a trace into a file of the test's own.
+/// Two workers, each with a trace in the test's folder.
 struct Traced {
   tendril::testing::TemporaryFolder folder;
   std::array<std::shared_ptr<Trace>, 2> traces;
@@ -55,12 +55,12 @@ using tendril::test::contains;
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(each_part_of_a_pass_its_runs_and_its_marking_are_spans_and_gradients_and_marks_are_calls) {
+BOOST_AUTO_TEST_CASE(backward_is_traced_on_every_worker) {
   const Traced traced;
   {
     const Context context(traced.cluster[0]);
     const Tensor h = rpc::rpc_sync<&twice>(traced.cluster[0], 1, leaf({1, 2}));
-    rpc::rpc_sync<&summed>(traced.cluster[0], 1, h);  // not used: the pass has to mark
+    rpc::rpc_sync<&summed>(traced.cluster[0], 1, h);  // unused, so the pass must mark
     backward(context, {rpc::rpc_sync<&summed>(traced.cluster[0], 1, h * 3)}, {.timeout = 60s});
   }
   traced.settle();
@@ -89,14 +89,14 @@ BOOST_AUTO_TEST_CASE(each_part_of_a_pass_its_runs_and_its_marking_are_spans_and_
     BOOST_TEST(contains(text, part), part);
 }
 
-BOOST_AUTO_TEST_CASE(a_pass_that_fails_says_so) {
+BOOST_AUTO_TEST_CASE(failed_pass_is_traced_as_failed) {
   const Traced traced;
   {
     const Context context(traced.cluster[0]);
     const Tensor h = rpc::rpc_sync<&twice>(traced.cluster[0], 1, leaf({1, 2}));
     rpc::rpc_sync<&summed>(traced.cluster[0], 1, h);
     const Tensor loss = rpc::rpc_sync<&summed>(traced.cluster[0], 1, h * 3);
-    // FAST never ends here; by the deadline the pass has come to both.
+    // FAST never ends here. By the deadline, the pass has reached both workers.
     BOOST_CHECK_THROW(backward(context, {loss}, {.mode = Mode::fast, .timeout = 2s}), rpc::TimeoutError);
   }
   traced.settle();

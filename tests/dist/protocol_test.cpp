@@ -1,5 +1,5 @@
-// The protocol of a backward, without graphs, sockets or clocks: whatever order messages come in, every marked send
-// node gets exactly one gradient message, no other gets any, and nobody is left waiting.
+// The protocol of a backward, without graphs, sockets or clocks. In any order of messages, every marked send node gets
+// exactly one gradient message, no other node gets one, and no worker is left waiting.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <map>
@@ -37,7 +37,7 @@ std::set<MessageId> marked(const Graph& graph) {
   return found;
 }
 
-/// Lets things happen in a random order until nothing does. `fail_at`: the event before which worker `failing` fails.
+/// Runs events in random order until none is left. `fail_at`: the event before which worker `failing` fails.
 void run(PassSimulation& simulation, uint64_t seed, std::optional<int> fail_at = {}, WorkerId failing = 0) {
   std::mt19937_64 random(seed);
   simulation.start();
@@ -74,7 +74,7 @@ std::multiset<MessageId> once_each(const std::set<MessageId>& messages) { return
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(every_marked_message_gets_one_gradient_whatever_order_things_happen_in) {
+BOOST_AUTO_TEST_CASE(each_marked_message_gets_one_gradient) {
   int stuck = 0, straight = 0;
   for (const uint64_t seed : seeds({}, 3000)) {
     const int workers = 1 + static_cast<int>(seed % 4);
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(every_marked_message_gets_one_gradient_whatever_order_thing
   BOOST_TEST(straight > 500);
 }
 
-BOOST_AUTO_TEST_CASE(a_graph_without_unused_messages_costs_one_message_and_one_answer_for_each_recorded_one) {
+BOOST_AUTO_TEST_CASE(used_messages_cost_one_request_and_answer) {
   for (const uint64_t seed : seeds({}, 500)) {
     Graph graph = random_graph(seed, 3, 0);
     const auto all = marked(graph);
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_graph_without_unused_messages_costs_one_message_and_one_a
   }
 }
 
-BOOST_AUTO_TEST_CASE(fast_comes_to_rest_without_an_end_where_a_message_is_unused) {
+BOOST_AUTO_TEST_CASE(fast_stalls_on_an_unused_message) {
   Graph graph;
   graph[1] = {.sender = 1, .receiver = 0, .users = {}, .used_by_root = true};
   graph[2] = {.sender = 1, .receiver = 0, .users = {}, .used_by_root = false};
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(fast_comes_to_rest_without_an_end_where_a_message_is_unused
   BOOST_TEST(!smart.any_worker_takes_part());
 }
 
-BOOST_AUTO_TEST_CASE(a_failure_at_any_point_ends_the_pass_on_every_worker) {
+BOOST_AUTO_TEST_CASE(failure_at_any_point_ends_the_pass) {
   int failures = 0;
   for (const uint64_t seed : seeds({}, 300)) {
     const int workers = 2 + static_cast<int>(seed % 3);
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_failure_at_any_point_ends_the_pass_on_every_worker) {
   BOOST_TEST(failures > 1000);
 }
 
-BOOST_AUTO_TEST_CASE(the_worked_example_goes_as_its_page_says) {
+BOOST_AUTO_TEST_CASE(worked_example_matches_its_page) {
   const auto id = [](WorkerId worker, uint64_t number) { return make_id(worker, number); };
   Graph graph;
   graph[id(1, 1)] = {.sender = 1, .receiver = 0, .users = {id(0, 1), id(0, 2)}};
@@ -206,7 +206,7 @@ rank 0 gets the answer from rank 1, rank 1 is done
 )");
 }
 
-BOOST_AUTO_TEST_CASE(graphs_that_cannot_be_are_refused) {
+BOOST_AUTO_TEST_CASE(invalid_graphs_are_rejected) {
   const auto refused = [](const Graph& graph) { BOOST_CHECK_THROW(PassSimulation(graph, {}), std::invalid_argument); };
   BOOST_CHECK_THROW(PassSimulation({}, {.workers = 0}), std::invalid_argument);
   refused({{1, {.sender = 2, .receiver = 0}}});

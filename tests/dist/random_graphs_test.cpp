@@ -1,4 +1,4 @@
-// Gradients of random computations over 2 to 4 workers equal local autograd's.
+// Gradients of random computations on 2 to 4 workers must equal those of local autograd.
 //
 // TENDRIL_GRAPHS sets the number of graphs, TENDRIL_GRAPH_SEED the seed of the first. A failure prints its seed.
 #include <atomic>
@@ -160,7 +160,7 @@ void check_graphs(const Group& group, int64_t count, const char* where) {
   BOOST_TEST(10 * totals.twice >= totals.graphs);
 }
 
-/// What differs from local autograd's; "" for nothing. The distributed parameters stay as they are.
+/// Names the first gradient that differs from local autograd's, "" if none does. Keeps the distributed parameters.
 std::string compare_graph(const Group& group, uint64_t seed, std::chrono::milliseconds timeout = 60s) {
   const int workers = 2 + static_cast<int>(seed % 3);
   const Program program = ProgramGenerator(seed, workers).root();
@@ -177,7 +177,7 @@ std::string compare_graph(const Group& group, uint64_t seed, std::chrono::millis
     for (std::size_t i = 0; i < kParameters; ++i) {
       const auto at = static_cast<std::size_t>(rank);
       if (agree(gradients.find(distributed_parameters()[at][i]), local[at][i].grad())) continue;
-      // Who lost the worker that made a context releases it, also when its backward has just ended well.
+      // A worker that loses the maker of a context releases the context, even if its backward has just succeeded.
       if (!container->contains(context.id())) throw rpc::RpcError("the context has gone");
       return "seed " + std::to_string(seed) + ": parameter " + std::to_string(i) + " of w" + std::to_string(rank);
     }
@@ -185,14 +185,14 @@ std::string compare_graph(const Group& group, uint64_t seed, std::chrono::millis
   return "";
 }
 
-/// How graphs ended that met with mischief.
+/// Outcomes of graphs that ran under faults.
 struct Ends {
   int64_t right = 0, failed = 0;
   std::string wrong = {};
 };
 
-/// Runs `count` graphs from four threads, each in a context of its own; an error of the network is an end like another,
-/// wrong gradients are not.
+/// Runs `count` graphs on four threads, each in its own context. Network errors count as failures; wrong gradients are
+/// recorded in `ends.wrong`.
 void run_amid_faults(const Group& group, uint64_t first, uint64_t count, Ends& ends) {
   std::atomic<uint64_t> next{first};
   std::mutex mutex;
@@ -249,7 +249,7 @@ struct Cutter final : rpc::MessageHook {
   const std::shared_ptr<std::atomic<int64_t>> requests_left;
 };
 
-BOOST_AUTO_TEST_CASE(where_a_connection_is_cut_gradients_in_overlapping_contexts_are_right_or_there_is_an_error) {
+BOOST_AUTO_TEST_CASE(cut_connection_gives_correct_gradients_or_error) {
   Ends ends;
   std::mt19937 random(test_seed());
   int round = 0;
@@ -259,11 +259,11 @@ BOOST_AUTO_TEST_CASE(where_a_connection_is_cut_gradients_in_overlapping_contexts
     const auto left = std::make_shared<std::atomic<int64_t>>(10 + random() % 300);
     for (int rank = 0; rank < kWorkers; ++rank) group[rank].add_hook(std::make_shared<Cutter>(rank, left));
     run_amid_faults(group, static_cast<uint64_t>(first_seed() + 20 * round), 20, ends);
-  }  // which asserts that nothing is left, and ends what still runs
+  }  // ~Group checks that nothing is left and shuts the agents down
   check_ends(ends, 20 * round, "connections cut");
 }
 
-BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_in_overlapping_contexts) {
+BOOST_AUTO_TEST_CASE(overlapping_contexts_match_local_autograd) {
   const Group group(kWorkers);
   distributed_parameters() = random_parameters(test_seed());
   const int64_t count = setting("TENDRIL_GRAPHS", 950);
@@ -298,12 +298,12 @@ BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_in_overlapping_contexts) {
   distributed_parameters() = {};
 }
 
-BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_with_one_worker_thread) {
+BOOST_AUTO_TEST_CASE(one_worker_thread_matches_local_autograd) {
   const Group group(kWorkers, {.num_worker_threads = 1});
   check_graphs(group, setting("TENDRIL_GRAPHS", 500), "one thread each");
 }
 
-BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_with_many_worker_threads) {
+BOOST_AUTO_TEST_CASE(many_worker_threads_match_local_autograd) {
   const Group group(kWorkers);
   check_graphs(group, std::min<int64_t>(setting("TENDRIL_GRAPHS", 60), 60), "many threads each");
 }

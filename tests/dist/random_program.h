@@ -11,24 +11,25 @@
 #include "tendril/autograd/hooks.h"
 #include "tests/dist/group.h"
 
-/// Random computations over several workers, and the same computed by one.
+/// Random computations on several workers, and the same computations on one.
 namespace dist_test {
 
-/// What one worker does when it is called: values are numbered, its inputs first; each step adds one or (a call) some.
+/// Work of one worker in one call. Values are numbered, inputs first. A step adds one value; a call adds all its
+/// results.
 struct Program {
   struct Step {
     enum Kind : uint8_t { parameter, sine, add, multiply, scale_by_sum, detach, call };
     uint8_t kind = parameter;
-    int32_t a = 0, b = 0;            // operands, or which parameter
+    int32_t a = 0, b = 0;            // operands, or the index of a parameter
     std::vector<int32_t> arguments;  // of a call
-    std::vector<Program> callee;     // of a call: one
+    std::vector<Program> callee;     // of a call: exactly one
     template <class Archive>
     void serialize(Archive& archive, unsigned) {
       archive& kind& a& b& arguments& callee;
     }
   };
   int32_t worker = 0;
-  int32_t run = 0;  ///< whose parameters
+  int32_t run = 0;
   std::vector<Step> steps;
   std::vector<int32_t> results;
   template <class Archive>
@@ -37,7 +38,7 @@ struct Program {
   }
 };
 
-/// What a graph is made of, as measured while it was computed locally.
+/// Composition of a graph, measured while it was computed locally.
 struct Shape {
   int64_t local_edges = 0, crossing_edges = 0;
   int64_t messages = 0, unused_messages = 0;
@@ -48,7 +49,7 @@ struct Shape {
 inline constexpr int kWorkers = 4;
 inline constexpr int kParameters = 3;
 
-/// The parameters of every worker; one set for the distributed run, one for the local.
+/// The parameters of every worker. The distributed run and the local run have separate sets.
 using Parameters = std::array<std::array<Tensor, kParameters>, kWorkers>;
 
 inline Parameters& distributed_parameters() {
@@ -56,9 +57,9 @@ inline Parameters& distributed_parameters() {
   return parameters;
 }
 
-std::vector<Tensor> run_program(const Program& program, const std::vector<Tensor>& inputs);  // is called remotely
+std::vector<Tensor> run_program(const Program& program, const std::vector<Tensor>& inputs);  // called remotely
 
-/// Runs programs; the derived class says what a call is.
+/// Runs programs. Derived classes define calls.
 class Runner {
  public:
   explicit Runner(Parameters& parameters) : parameters_(parameters) {}
@@ -121,12 +122,13 @@ class DistributedRunner final : public Runner {
   }
 };
 
-/// All in this process; measures, and notes which messages there would be, and which of them get a gradient.
+/// Runs everything in this process. Measures the graph, and records which messages a distributed run would send and
+/// which of them get a gradient.
 class LocalRunner final : public Runner {
  public:
   explicit LocalRunner(Parameters& parameters) : Runner(parameters) {}
 
-  /// After the backward.
+  /// Call this after the backward.
   Shape shape() const {
     Shape shape = shape_;
     shape.messages = static_cast<int64_t>(messages_.size());
@@ -181,7 +183,7 @@ class LocalRunner final : public Runner {
   std::array<std::array<int64_t, kParameters>, kWorkers> uses_{};
 };
 
-/// Makes programs. `waste` of them leave results unused.
+/// Generates random programs. Wasteful ones (40%) leave results unused.
 class ProgramGenerator {
  public:
   ProgramGenerator(uint64_t seed, int workers) : random_(seed), workers_(workers), wasteful_(chance(0.4)) {}
@@ -191,7 +193,7 @@ class ProgramGenerator {
     program.results.clear();
     const int roots = 1 + below(3);
     const int values = last_values_;
-    // The last value depends on most of the others; further roots on less.
+    // The last value depends on most of the others; further roots depend on fewer.
     program.results.push_back(values - 1);
     for (int i = 1; i < roots; ++i) program.results.push_back(values / 2 + below(values - values / 2));
     return program;
@@ -228,7 +230,7 @@ class ProgramGenerator {
       Program::Step made{.kind = Program::Step::call};
       const int arguments = 1 + below(3);
       for (int j = 0; j < arguments; ++j) made.arguments.push_back(operand());
-      const int other = chance(0.1) ? worker : (worker + 1 + below(workers_ - 1)) % workers_;  // sometimes itself
+      const int other = chance(0.1) ? worker : (worker + 1 + below(workers_ - 1)) % workers_;  // sometimes this worker
       made.callee.push_back(make(other, arguments, depth + 1));
       const auto results = static_cast<int>(made.callee[0].results.size());
       const bool wasted = wasteful_ && chance(0.4);
@@ -237,7 +239,7 @@ class ProgramGenerator {
         for (int j = 0; j < results; ++j) unread.pop_back();
       }
     }
-    // What is unread is brought together, unless it is to be wasted.
+    // Combines the unread values, except those to be wasted.
     if (values >= 2 && chance(0.7)) step(operation(operand(), operand()));
     while (unread.size() > 1) {
       const int32_t a = unread.back();

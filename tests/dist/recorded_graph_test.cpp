@@ -1,4 +1,4 @@
-// What a context has recorded on all workers, gathered and drawn.
+// Collects the graph that a context has recorded on all workers, and draws it.
 #include "tendril/dist/autograd/graph.h"
 
 #include <future>
@@ -49,7 +49,7 @@ std::shared_future<void> opened;
 void wait_until_opened() { opened.wait(); }
 Tensor by_way_of_2(const Tensor& x) { return rpc::rpc_sync<&twice>(Cluster::agent(1), 2, x) + 1; }
 
-/// docs/distributed_autograd.md's worked example.
+/// The worked example of docs/distributed_autograd.md.
 Tensor worked_example(const Agent& agent, const Tensor& l) {
   auto& self = const_cast<Agent&>(agent);
   const Tensor h = rpc::rpc_sync<&embed>(self, 1, constant({1, 2}));
@@ -57,7 +57,7 @@ Tensor worked_example(const Agent& agent, const Tensor& l) {
   return rpc::rpc_sync<&decode>(self, 1, (h * l).tanh());
 }
 
-BOOST_AUTO_TEST_CASE(the_worked_example_is_gathered_from_both_workers_with_its_unused_result) {
+BOOST_AUTO_TEST_CASE(worked_example_includes_its_unused_result) {
   const Group group(2);
   const Tensor l = leaf({0.5, 0.25});
   const Context context(group[0]);
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(the_worked_example_is_gathered_from_both_workers_with_its_u
   check(1, 3, 0, {}, true);
 
   BOOST_TEST(count_of(part_of(graph, 0), RecordedNode::Kind::send) == 2);
-  BOOST_TEST(count_of(part_of(graph, 0), RecordedNode::Kind::recv) == 2);  // metrics' result is not used
+  BOOST_TEST(count_of(part_of(graph, 0), RecordedNode::Kind::recv) == 2);  // the result of metrics is unused
   BOOST_TEST(count_of(part_of(graph, 0), RecordedNode::Kind::leaf) == 1);
   BOOST_TEST(count_of(part_of(graph, 1), RecordedNode::Kind::send) == 3);
   BOOST_TEST(count_of(part_of(graph, 1), RecordedNode::Kind::recv) == 2);
@@ -99,11 +99,11 @@ BOOST_AUTO_TEST_CASE(the_worked_example_is_gathered_from_both_workers_with_its_u
   BOOST_TEST(contains(picture, "  r1_2 [label=\"receive 1.2\\nnot used\" style=dashed]"));
   BOOST_TEST(contains(picture, "  r1_3 -> root_r1_3\n"));
 
-  backward(context, {loss});  // nothing has changed
+  backward(context, {loss});  // the graph is unchanged
   BOOST_TEST(get_gradients(context).contains(l));
 }
 
-BOOST_AUTO_TEST_CASE(workers_that_only_others_have_called_are_in_it) {
+BOOST_AUTO_TEST_CASE(graph_includes_indirectly_called_workers) {
   const Group group(3);
   const Context context(group[0]);
   const Tensor loss = rpc::rpc_sync<&by_way_of_2>(group[0], 1, leaf({1, 2})).sum();
@@ -115,13 +115,13 @@ BOOST_AUTO_TEST_CASE(workers_that_only_others_have_called_are_in_it) {
   BOOST_TEST(contains(steps, "backward returns"));
 }
 
-BOOST_AUTO_TEST_CASE(steps_show_how_smart_ends_and_that_fast_does_not) {
+BOOST_AUTO_TEST_CASE(steps_show_smart_ending_and_fast_stalling) {
   const Group group(2);
   const Context context(group[0]);
   const Tensor loss = worked_example(group[0], leaf({0.5, 0.25}));
   const RecordedGraph graph = dist::autograd::graph(context, {loss});
   const std::string smart = dot_steps(graph, Mode::smart), fast = dot_steps(graph, Mode::fast);
-  // As in the document: what the unused result was sent from is dropped, what was sent to compute it too.
+  // As in the document, the send nodes of the unused result and of its argument are dropped.
   const std::string last = smart.substr(smart.rfind("digraph {"));
   for (const std::string fed : {"1.1", "0.2", "1.3"})
     BOOST_TEST(contains(last, "[label=\"send " + fed + "\" fillcolor=palegreen]"), fed);
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(steps_show_how_smart_ends_and_that_fast_does_not) {
   BOOST_TEST(occurrences(fast, "digraph {") < occurrences(smart, "digraph {"));
 }
 
-BOOST_AUTO_TEST_CASE(a_root_may_be_on_any_rank) {
+BOOST_AUTO_TEST_CASE(root_may_be_on_any_rank) {
   const Group group(2);
   const Context context(group[1]);
   const Tensor loss = rpc::rpc_sync<&twice>(group[1], 0, leaf({1, 2})).sum();
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_root_may_be_on_any_rank) {
   BOOST_TEST(contains(dot_steps(graph, Mode::fast), "backward returns"));
 }
 
-BOOST_AUTO_TEST_CASE(a_graph_that_stays_on_one_worker_and_an_empty_one_have_pictures) {
+BOOST_AUTO_TEST_CASE(local_and_empty_graphs_can_be_drawn) {
   const Group group(1);
   const Context context(group[0]);
   const RecordedGraph empty = dist::autograd::graph(context);
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_graph_that_stays_on_one_worker_and_an_empty_one_have_pict
   BOOST_TEST(contains(dot_steps(one, Mode::smart), "backward returns"));
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_drawn_is_said) {
+BOOST_AUTO_TEST_CASE(invalid_requests_are_reported) {
   const Group group(2, {.num_worker_threads = 1});
   {
     const Context context(group[0]);

@@ -1,4 +1,4 @@
-// Gradients through calls equal local autograd's: the tests of PyTorch's DistAutogradTest that apply.
+// Gradients through calls must equal local autograd's. Covers the applicable tests of PyTorch's DistAutogradTest.
 #include <thread>
 
 #include "tendril/autograd/hooks.h"
@@ -17,7 +17,7 @@ Tensor& shared() {
 }
 Tensor times_shared(const Tensor& x) { return x * shared(); }
 Tensor scaled_sum(const Tensor& x, double factor) { return (x * factor).sum(); }
-/// To the next worker and on, `hops` times; back to where it came from if there are only two.
+/// Calls itself on the next worker, `hops` times. With two workers, the calls go back and forth.
 Tensor around(const Tensor& x, int worker, int workers, int hops) {
   if (hops == 0) return x.sin();
   const int next = (worker + 1) % workers;
@@ -52,7 +52,7 @@ struct Fixture {
 
 BOOST_FIXTURE_TEST_SUITE(results, Fixture)
 
-BOOST_AUTO_TEST_CASE(one_call_gives_the_gradients_of_local_autograd_in_either_mode) {
+BOOST_AUTO_TEST_CASE(one_call_matches_local_autograd) {
   for (const Mode mode : {Mode::smart, Mode::fast}) {
     const Context context(group[0]);
     backward(context, {rpc::rpc_sync<&product>(group[0], 1, x, y).sum()}, {.mode = mode});
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(one_call_gives_the_gradients_of_local_autograd_in_either_mo
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_call_to_oneself_is_recorded_too) {
+BOOST_AUTO_TEST_CASE(self_calls_are_recorded) {
   const Context context(group[0]);
   const Tensor z = rpc::rpc_sync<&product>(group[0], 0, x, y);
   BOOST_TEST(group.counters(0).send_nodes == 2);
@@ -72,13 +72,13 @@ BOOST_AUTO_TEST_CASE(a_call_to_oneself_is_recorded_too) {
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({3, 5}));
 }
 
-BOOST_AUTO_TEST_CASE(a_backward_without_calls_is_a_local_one) {
+BOOST_AUTO_TEST_CASE(backward_without_calls_is_local) {
   const Context context(group[0]);
   backward(context, {(x * y).sum()});
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({3, 5}));
 }
 
-BOOST_AUTO_TEST_CASE(calls_that_go_round_and_come_back_many_times) {
+BOOST_AUTO_TEST_CASE(circular_calls_match_local_autograd) {
   for (const int workers : {1, 2, 3}) {
     const Tensor z = leaf({1, 2});
     around_locally(z, 6).sum().backward();
@@ -90,19 +90,19 @@ BOOST_AUTO_TEST_CASE(calls_that_go_round_and_come_back_many_times) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_parameter_of_another_worker_gets_its_gradient_there) {
+BOOST_AUTO_TEST_CASE(gradient_is_stored_on_the_parameters_owner) {
   const Context context(group[0]);
   backward(context, {rpc::rpc_sync<&times_shared>(group[0], 1, x).sum()});
   BOOST_TEST(values(Container::of(group[1])->gradients(context.id()).at(shared())) == Values({1, 2}));
 }
 
-BOOST_AUTO_TEST_CASE(a_parameter_that_is_only_a_return_value_gets_its_gradient) {
+BOOST_AUTO_TEST_CASE(returned_parameter_gets_its_gradient) {
   const Context context(group[0]);
   backward(context, {rpc::rpc_sync<&parameter>(group[0], 1).sum()});
   BOOST_TEST(values(Container::of(group[1])->gradients(context.id()).at(shared())) == Values({1, 1}));
 }
 
-BOOST_AUTO_TEST_CASE(gradients_of_several_backwards_and_calls_add_up) {
+BOOST_AUTO_TEST_CASE(gradients_of_backwards_and_calls_accumulate) {
   const Context context(group[0]);
   const Tensor root = (rpc::rpc_sync<&product>(group[0], 1, x, y) + rpc::rpc_sync<&product>(group[0], 2, x, y)).sum();
   for (int i = 1; i <= 3; ++i) {
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_several_backwards_and_calls_add_up) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_was_asked_for_before_does_not_change_with_a_later_backward) {
+BOOST_AUTO_TEST_CASE(gradients_are_snapshots) {
   const Context context(group[0]);
   const Tensor root = rpc::rpc_sync<&product>(group[0], 1, x, y).sum();
   backward(context, {root}, {.retain_graph = true});
@@ -121,14 +121,14 @@ BOOST_AUTO_TEST_CASE(what_was_asked_for_before_does_not_change_with_a_later_back
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({6, 10}));
 }
 
-BOOST_AUTO_TEST_CASE(a_second_backward_needs_retain_graph) {
+BOOST_AUTO_TEST_CASE(second_backward_needs_retain_graph) {
   const Context context(group[0]);
   const Tensor root = rpc::rpc_sync<&product>(group[0], 1, x, y).sum();
   backward(context, {root});
   BOOST_CHECK_EXCEPTION(backward(context, {root}), rpc::RemoteError, says("error on worker 'w1'", "second time"));
 }
 
-BOOST_AUTO_TEST_CASE(several_roots_and_a_root_that_was_received) {
+BOOST_AUTO_TEST_CASE(several_roots_may_include_a_received_one) {
   const Context context(group[0]);
   const Tensor a = rpc::rpc_sync<&scaled_sum>(group[0], 1, x, 2.0);
   const Tensor b = rpc::rpc_sync<&scaled_sum>(group[0], 2, x, 3.0);
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(several_roots_and_a_root_that_was_received) {
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({2 + 3 + 2 + 1, 8}));
 }
 
-BOOST_AUTO_TEST_CASE(of_several_results_some_are_used) {
+BOOST_AUTO_TEST_CASE(unused_results_are_skipped) {
   const Context context(group[0]);
   const std::vector<Tensor> all = rpc::rpc_sync<&halves>(group[0], 1, x);
   BOOST_TEST(!all[2].requires_grad());
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(of_several_results_some_are_used) {
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({6, 6}));
 }
 
-BOOST_AUTO_TEST_CASE(continuations_and_coroutines_are_recorded_in_their_callers_context) {
+BOOST_AUTO_TEST_CASE(coroutines_and_continuations_use_callers_context) {
   const Tensor z = leaf({1, 2});
   (z * z + z * (z * z)).sum().backward();
   const Tensor u = leaf({1, 2});
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(continuations_and_coroutines_are_recorded_in_their_callers_
   BOOST_TEST(values(get_gradients(context).at(y)) == values(v.grad()), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(objects_behind_references_learn_and_remote_results_stay_where_they_are) {
+BOOST_AUTO_TEST_CASE(remote_objects_and_results_are_differentiable) {
   const auto model = rpc::remote<Model>(group[0], 1);
   const Context context(group[0]);
   const Tensor loss = model.rpc_sync<&Model::forward>(x);
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(objects_behind_references_learn_and_remote_results_stay_whe
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({4, 6}));
 }
 
-BOOST_AUTO_TEST_CASE(hooks_run_once_a_backward_with_the_whole_gradient) {
+BOOST_AUTO_TEST_CASE(hooks_run_once_with_the_whole_gradient) {
   const Context context(group[0]);
   std::vector<Values> seen;
   tendril::autograd::register_hook(x, [&](const Tensor& g) {
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(hooks_run_once_a_backward_with_the_whole_gradient) {
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({60, 100}));
 }
 
-BOOST_AUTO_TEST_CASE(a_thousand_backwards_leave_nothing) {
+BOOST_AUTO_TEST_CASE(thousand_backwards_leave_nothing_behind) {
   for (int i = 0; i < 1000; ++i) {
     const Context context(group[0]);
     backward(context, {rpc::rpc_sync<&times_shared>(group[0], 1, x).sum()});
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_thousand_backwards_leave_nothing) {
   BOOST_TEST(Cluster::eventually([&] { return group.counters(1).none(); }));
 }
 
-BOOST_AUTO_TEST_CASE(contexts_of_many_threads_share_parameters_and_do_not_mix) {
+BOOST_AUTO_TEST_CASE(concurrent_contexts_do_not_mix) {
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int t = 1; t <= 20; ++t) {

@@ -8,13 +8,13 @@
 #include "tendril/rpc/call.h"
 #include "tests/dist/group.h"
 
-/// What the tests of the distributed optimizer train.
+/// A model on three workers for the tests of the distributed optimizer.
 namespace three_layers {
 
 using namespace dist_test;
 using rpc::RRef;
 
-/// Holds one parameter, on the worker of this rank.
+/// Holds one parameter on the worker `rank`.
 class Layer {
  public:
   Layer(int rank, std::vector<double> start) : rank_(rank), weight_(from_vector(start, {std::ssize(start)})) {
@@ -42,7 +42,7 @@ class Layer {
 inline const std::vector<double> kStart[] = {{0.5, -1, 2}, {1.5, 0.25, -0.75}, {-0.5, 1, 0.125}};
 inline Tensor input(int step) { return constant({0.3 * step + 0.1, -0.2 * step, 0.7}); }
 
-/// A layer on each of three workers; the first is the one that trains.
+/// One layer on each of three workers, created by `agent`.
 struct Model {
   explicit Model(Agent& agent) {
     for (int rank = 0; rank < 3; ++rank) {
@@ -50,7 +50,7 @@ struct Model {
       params.push_back(layers.back().rpc_sync<&Layer::parameter>());
     }
   }
-  /// Through the first `depth` layers, one after the other.
+  /// Sum of squares after the first `depth` layers, applied in order.
   Tensor loss(const Tensor& x, std::size_t depth = 3) const {
     Tensor y = x;
     for (std::size_t i = 0; i < depth; ++i) y = layers[i].rpc_sync<&Layer::forward>(y);

@@ -1,4 +1,4 @@
-// Distributed autograd and collectives when a host is cut off from the network; skipped if namespaces are not
+// Distributed autograd and collectives when a host is cut off from the network. Skipped if network namespaces are not
 // allowed.
 #include <boost/test/unit_test.hpp>
 #include <string>

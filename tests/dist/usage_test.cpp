@@ -1,4 +1,4 @@
-// Bad input: a clear error, at once, and nothing left behind.
+// Bad input fails at once with a clear error and leaves nothing behind.
 #include <map>
 
 #include "tendril/autograd/grad_mode.h"
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(roots_must_be_scalars_with_history) {
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({1, 1}));
 }
 
-BOOST_AUTO_TEST_CASE(a_workers_name_and_rank_are_an_argument_a_result_and_the_key_of_a_map) {
+BOOST_AUTO_TEST_CASE(worker_info_is_value_and_map_key) {
   const rpc::WorkerInfo w0 = group[0].self(), w1 = group[0].worker("w1");
   BOOST_TEST((w1 == group[1].self()));
   BOOST_TEST((w0 != w1));
@@ -50,13 +50,13 @@ BOOST_AUTO_TEST_CASE(a_workers_name_and_rank_are_an_argument_a_result_and_the_ke
   BOOST_TEST(counts.size() == 2U);
   BOOST_TEST(counts.at(w0) == 4);
   BOOST_TEST(counts.at(group[1].self()) == 3);
-  // Whoever says who owns an object says the same.
+  // All workers report the same owner of an object.
   const rpc::RRef<Tensor> here(group[0], x.detach());
   BOOST_TEST((here.owner() == w0));
   BOOST_TEST((rpc::rpc_sync<&owner_as_seen>(group[0], 1, here) == w0));
 }
 
-BOOST_AUTO_TEST_CASE(an_unknown_and_a_released_context_are_refused) {
+BOOST_AUTO_TEST_CASE(unknown_and_released_contexts_are_rejected) {
   ContextId id = 0;
   Tensor y;
   {
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_and_a_released_context_are_refused) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_graph_of_another_context_is_refused) {
+BOOST_AUTO_TEST_CASE(graph_of_another_context_is_rejected) {
   Tensor y;
   {
     const Context context(group[0]);
@@ -83,19 +83,19 @@ BOOST_AUTO_TEST_CASE(a_graph_of_another_context_is_refused) {
                         says("goes on on the worker of rank 1", "dist::autograd::backward"));
 }
 
-BOOST_AUTO_TEST_CASE(a_callee_cannot_make_a_context_within_its_callers) {
+BOOST_AUTO_TEST_CASE(callee_cannot_nest_a_context) {
   const Context context(group[0]);
   BOOST_CHECK_EXCEPTION(rpc::rpc_sync<&make_context>(group[0], 1), rpc::RemoteError, says("do not nest"));
 }
 
-BOOST_AUTO_TEST_CASE(an_error_of_a_function_within_a_context_is_the_callers) {
+BOOST_AUTO_TEST_CASE(callee_error_leaves_the_context_usable) {
   const Context context(group[0]);
   BOOST_CHECK_EXCEPTION(rpc::rpc_sync<&broken>(group[0], 1, x), rpc::RemoteError, says("this function is broken"));
   backward(context, {rpc::rpc_sync<&pass_on>(group[0], 1, x).sum()}, {.timeout = 60s});
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({1, 1}));
 }
 
-BOOST_AUTO_TEST_CASE(gradients_are_asked_for_by_leaf) {
+BOOST_AUTO_TEST_CASE(gradients_are_keyed_by_leaf) {
   const Context context(group[0]);
   const Tensor y = rpc::rpc_sync<&pass_on>(group[0], 1, x);
   backward(context, {y.sum()});
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(calls_under_no_grad_are_not_recorded) {
   BOOST_TEST(group.counters(1).contexts == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_callee_that_takes_no_part_fails_the_call_instead_of_losing_gradients) {
+BOOST_AUTO_TEST_CASE(callee_without_distributed_autograd_fails_the_call) {
   const Cluster cluster(2, {}, rpc::served_functions(), [](Agent& agent) {
     if (agent.self().id == 0) Container::attach(agent);
   });

@@ -1,4 +1,4 @@
-// Agents that are destroyed while other threads use references to objects of peers.
+// Agents that are destroyed while other threads use references to their peers' objects.
 #include <boost/test/unit_test.hpp>
 #include <latch>
 
@@ -11,7 +11,7 @@ using namespace rpc_test;
 std::latch* written = nullptr;
 std::latch* gone = nullptr;
 
-/// An argument that takes its time to be written: the call has found its agent and not yet used it.
+/// An argument whose serialisation blocks: the call has found its agent but not used it yet.
 struct Slow {
   template <class Archive>
   void serialize(Archive&, unsigned) {

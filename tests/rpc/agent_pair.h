@@ -8,7 +8,7 @@
 
 namespace rpc_test {
 
-/// Two agents of this process, "a" (rank 0) and "b" (rank 1), connected over a socket.
+/// Two agents in this process, "a" (rank 0) and "b" (rank 1), connected over a socket.
 struct AgentPair {
   explicit AgentPair(const FunctionTable& functions, AgentOptions options = {}, bool tcp = false) {
     options.world_size = 2;
@@ -25,10 +25,10 @@ struct AgentPair {
   std::unique_ptr<Agent> a, b;
 };
 
-/// One handler at a time, as everything must work.
+/// One handler at a time: everything must work with a single thread.
 inline AgentOptions one_thread() { return {.num_worker_threads = 1}; }
 
-/// That nothing is left over. Handlers end a moment after their replies have left, hence the patience.
+/// Checks that nothing is left over. Waits, because handlers end shortly after their replies have been sent.
 inline void check_at_rest(const Agent& agent) {
   const Clock::time_point deadline = Clock::now() + 30s;
   Metrics now = agent.metrics();

@@ -15,7 +15,7 @@ namespace {
 
 enum Function : uint64_t { kEcho = 1, kThrow, kChain, kForget, kDeadline, kContext, kDeferred };
 
-/// Calls the caller back `depth` times more, each from inside the handler.
+/// Calls the caller back, `depth` levels deep, each call from inside the handler of the previous one.
 void chain(InboundCall& inbound) {
   const int depth = std::stoi(text(inbound.request()));
   if (depth == 0) return inbound.reply(reply("0"));
@@ -60,7 +60,7 @@ const Functions& functions() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(calls_go_both_ways_over_each_kind_of_socket) {
+BOOST_AUTO_TEST_CASE(calls_work_both_ways_over_all_sockets) {
   for (const bool tcp : {false, true}) {
     AgentPair pair(functions(), one_thread(), tcp);
     BOOST_TEST(text(call(*pair.a, 1, request(kEcho, "hello")).wait()) == "hello");
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(calls_go_both_ways_over_each_kind_of_socket) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_call_to_oneself_needs_no_socket_and_copies_its_tensors) {
+BOOST_AUTO_TEST_CASE(self_call_copies_tensors_without_a_socket) {
   Agent agent({.name = std::string("solo"), .num_worker_threads = 1}, functions());
   Message message = request(kEcho, "me");
   const tendril::Tensor ones = tendril::raw::full({2, 3}, 1.0);
@@ -102,20 +102,20 @@ BOOST_AUTO_TEST_CASE(errors_arrive_with_worker_type_and_text) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(handlers_call_each_other_to_depth_20_with_one_thread_each) {
+BOOST_AUTO_TEST_CASE(handlers_nest_20_deep_with_one_thread) {
   AgentPair pair(functions(), one_thread());
   BOOST_TEST(text(call(*pair.a, 1, request(kChain, "20")).wait()) == "20");
   check_at_rest(*pair.a);
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(a_handler_calls_its_own_worker_with_one_thread) {
+BOOST_AUTO_TEST_CASE(handler_may_call_its_own_worker) {
   Agent agent({.name = std::string("solo"), .num_worker_threads = 1}, functions());
   BOOST_TEST(text(call(agent, 0, request(kChain, "10")).wait()) == "10");
   check_at_rest(agent);
 }
 
-BOOST_AUTO_TEST_CASE(a_hundred_calls_in_flight_each_get_their_own_answer) {
+BOOST_AUTO_TEST_CASE(concurrent_calls_get_their_own_answers) {
   AgentPair pair(functions(), one_thread());
   for (int round = 0; round < 20; ++round) {
     std::vector<Future<Message>> futures;
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_hundred_calls_in_flight_each_get_their_own_answer) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(many_threads_call_at_once_in_both_directions) {
+BOOST_AUTO_TEST_CASE(many_threads_call_in_both_directions) {
   AgentPair pair(functions(), {.num_worker_threads = 2});
   std::atomic<int> right{0};
   std::vector<std::thread> threads;
@@ -146,12 +146,12 @@ BOOST_AUTO_TEST_CASE(many_threads_call_at_once_in_both_directions) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(nested_calls_inherit_the_deadline_and_may_set_their_own) {
+BOOST_AUTO_TEST_CASE(nested_calls_inherit_the_deadline) {
   AgentPair pair(functions(), one_thread());
   const auto seen = [&](const CallOptions& options) {
     return text(call(*pair.a, 1, request(kDeadline), options).wait());
   };
-  BOOST_TEST(seen({}) == "short");  // the usual minute
+  BOOST_TEST(seen({}) == "short");  // the default of one minute
   BOOST_TEST(seen({.timeout = 0us}) == "none");
   BOOST_TEST(seen({.timeout = 1h}) == "long");
   CallContext context;
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(nested_calls_inherit_the_deadline_and_may_set_their_own) {
   BOOST_TEST(seen({.timeout = 0us}) == "none");
 }
 
-BOOST_AUTO_TEST_CASE(the_context_travels_with_nested_calls) {
+BOOST_AUTO_TEST_CASE(context_travels_with_nested_calls) {
   AgentPair pair(functions(), one_thread());
   CallContext context;
   context.trace_id = 11;
@@ -186,7 +186,7 @@ struct CountingHook final : MessageHook {
   }
   void after_reply(const WorkerInfo&, Message& reply) override {
     note("after_reply", reply.autograd_message);
-    if (refuse_replies) throw std::runtime_error("hook says no");
+    if (refuse_replies) throw std::runtime_error("rejected by the hook");
   }
   void note(const std::string& what, uint64_t message = 0) {
     const std::lock_guard lock(mutex);
@@ -199,7 +199,7 @@ struct CountingHook final : MessageHook {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(hooks_see_every_request_and_reply_in_order_and_may_refuse) {
+BOOST_AUTO_TEST_CASE(hooks_see_each_message_and_may_refuse) {
   const auto hook = std::make_shared<CountingHook>();
   AgentPair pair(functions(), one_thread());
   pair.a->add_hook(hook);
@@ -207,14 +207,14 @@ BOOST_AUTO_TEST_CASE(hooks_see_every_request_and_reply_in_order_and_may_refuse) 
   call(*pair.a, 1, request(kEcho)).wait();
   BOOST_TEST(hook->order == "before_send after_receive:40 before_reply after_reply:41 ");
   hook->order.clear();
-  call(*pair.a, 0, request(kEcho)).wait();  // also to oneself
+  call(*pair.a, 0, request(kEcho)).wait();  // self-calls too
   BOOST_TEST(hook->order == "before_send after_receive:40 before_reply after_reply:41 ");
   hook->refuse_replies = true;
   BOOST_CHECK_THROW(call(*pair.a, 1, request(kEcho)).wait(), std::runtime_error);
   check_at_rest(*pair.a);
 }
 
-BOOST_AUTO_TEST_CASE(options_out_of_range_are_refused) {
+BOOST_AUTO_TEST_CASE(out_of_range_options_are_rejected) {
   const auto make = [](AgentOptions options) { Agent agent(std::move(options), functions()); };
   BOOST_CHECK_THROW(make({.name = std::string()}), UsageError);
   BOOST_CHECK_THROW(make({.name = std::string("a b")}), UsageError);
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(options_out_of_range_are_refused) {
   BOOST_CHECK_THROW(make({.name = std::string("a"), .rpc_timeout = -1s}), UsageError);
 }
 
-BOOST_AUTO_TEST_CASE(latency_quantiles_are_right_to_a_fifth) {
+BOOST_AUTO_TEST_CASE(latency_quantiles_are_accurate_to_20_percent) {
   LatencyHistogram histogram;
   for (int us = 1; us <= 1000; ++us) {
     ++histogram.counts[static_cast<std::size_t>(LatencyHistogram::bucket_of(std::chrono::microseconds(us)))];

@@ -16,7 +16,7 @@
 
 namespace rpc_test {
 
-/// A folder with certificates that were made a moment ago, and is gone with this object.
+/// A temporary folder for freshly made certificates. The destructor removes it.
 class Certificates {
  public:
   Certificates() {
@@ -39,12 +39,12 @@ class Certificates {
     }
 
     struct Issued {
-      long valid_for_s = 3600;         ///< negative: it has expired so long ago
-      const char* password = nullptr;  ///< of the key's file
+      long valid_for_s = 3600;         ///< negative: it expired that long ago
+      const char* password = nullptr;  ///< encrypts the key's file
       const char* extended_use = nullptr;
       const char* names = nullptr;  ///< the subjectAltName, for example "DNS:a,DNS:b"
     };
-    /// A certificate and its key, in files of that name.
+    /// Issues a certificate and its key, in files with this name.
     tendril::rpc::TlsFiles issue(const std::string& name) const { return issue(name, {}); }
     tendril::rpc::TlsFiles issue(const std::string& name, const Issued& how) const {
       const Key key = make_key();

@@ -1,4 +1,4 @@
-// Descriptors and signal masks of processes that are started by a function in a worker.
+// Descriptors and signal masks of processes that handlers start.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -25,7 +25,7 @@ namespace {
 
 enum Function : uint64_t { kShell = 1, kSpawn, kFork };
 
-/// On any thread.
+/// Like BOOST_REQUIRE, but usable on any thread.
 void require(bool done) {
   if (!done) throw std::system_error(errno, std::system_category());
 }
@@ -38,7 +38,7 @@ std::string read_all(int descriptor) {
   return text;
 }
 
-/// The output of a command. `start(arguments, output)` starts the shell that runs it and returns its process.
+/// Returns the output of a command. `start(arguments, output)` starts the shell that runs it and returns its process.
 template <class Start>
 std::string output_of(std::string command, const Start& start) {
   std::array<int, 2> ends{};
@@ -105,7 +105,7 @@ std::set<int> open_descriptors() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_process_that_a_function_starts_takes_the_signals_that_the_program_takes) {
+BOOST_AUTO_TEST_CASE(child_processes_inherit_the_programs_signal_mask) {
   sigset_t one, before;
   ::sigemptyset(&one);
   ::sigaddset(&one, SIGUSR2);
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_a_function_starts_takes_the_signals_that_the
   {
     AgentPair pair(functions());
     const std::string expected = by_shell(blocked_signals);
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);  // of no consequence for those that run functions
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);  // does not affect the threads that run functions
     for (const Function how : {kShell, kSpawn, kFork}) {
       BOOST_TEST(text(call(*pair.a, 1, request(how, blocked_signals)).wait()) == expected);
       BOOST_TEST(text(call(*pair.a, 1, request(how, "kill -TERM $$; echo still here")).wait()) == "");
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_a_function_starts_takes_the_signals_that_the
   }
 }
 
-BOOST_AUTO_TEST_CASE(no_process_inherits_a_connection) {
+BOOST_AUTO_TEST_CASE(child_processes_inherit_no_connection) {
   for (const bool tcp : {false, true}) {
     const std::set<int> before = open_descriptors();
     AgentPair pair(functions(), {}, tcp);
@@ -131,12 +131,12 @@ BOOST_AUTO_TEST_CASE(no_process_inherits_a_connection) {
     int checked = 0;
     for (const int descriptor : open_descriptors()) {
       const int flags = before.contains(descriptor) ? -1 : ::fcntl(descriptor, F_GETFD);
-      if (flags < 0) continue;  // it was there before, or is gone again
+      if (flags < 0) continue;  // existed before, or has been closed since
       ++checked;
       BOOST_TEST((flags & FD_CLOEXEC) != 0,
                  "inherited: " << std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor)));
     }
-    BOOST_TEST(checked >= 4);  // two agents, the connection's two ends
+    BOOST_TEST(checked >= 4);  // two agents and both ends of the connection
   }
 }
 

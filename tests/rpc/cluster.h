@@ -21,7 +21,7 @@
 #include "tests/contains.h"
 #include "tests/wait_until.h"
 
-/// Agents of one group in this process, each connected with each, for tests of typed calls.
+/// Agents of one group in this process, all connected with each other, for tests of typed calls.
 namespace rpc_test {
 
 using namespace tendril;
@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 
 class Cluster {
  public:
-  /// Workers "w0", "w1", ..., connected over Unix-domain sockets. Calls `prepare` with each before it has peers.
+  /// Creates workers "w0", "w1", ..., connected over Unix-domain sockets. Calls `prepare` for each before it has peers.
   explicit Cluster(int size, AgentOptions options = {}, const FunctionTable& functions = served_functions(),
                    const std::function<void(Agent&)>& prepare = {}) {
     options.world_size = size;
@@ -64,10 +64,11 @@ class Cluster {
   }
 
   Agent& operator[](int rank) const { return *agents_[static_cast<std::size_t>(rank)]; }
-  /// Ends the session between two workers at both sides, as if their connection could not be replaced in time. Does
+  /// Ends the session between two workers on both sides, as if their connection could not be replaced in time. Does
   /// nothing if they have none. May be called from any thread.
   static void cut(int a, int b) {
-    const tendril::rpc::detail::IoCallbackScope do_not_block;  // nor may continuations of the calls that fail here
+    // Continuations of the failing calls must not block either.
+    const tendril::rpc::detail::IoCallbackScope do_not_block;
     for (const auto& [at, peer] : {std::pair(a, b), std::pair(b, a)}) {
       const auto session = agent(at).impl().session(peer);
       if (!session) continue;
@@ -77,7 +78,7 @@ class Cluster {
   }
   RRefCounters counters(int rank) const { return RRefContext::of((*this)[rank])->counters(); }
 
-  /// The agent of a rank of the cluster that is alive: for functions that call on.
+  /// The agent with this rank in the live cluster, for served functions that make calls.
   static Agent& agent(int rank) { return *current()[static_cast<std::size_t>(rank)]; }
 
   /// Waits until `condition()` holds, for states that the agents' threads change without a notification. Returns false
@@ -101,7 +102,7 @@ class Cluster {
   std::vector<std::unique_ptr<Agent>> agents_;
 };
 
-/// The message of the error that `f` throws; the test fails if it is not an `Error` or there is none.
+/// Returns the message of the `Error` that `f` throws. The test fails if `f` throws anything else or nothing.
 template <class Error, class F>
 std::string message_of(F f) {
   try {
@@ -109,10 +110,10 @@ std::string message_of(F f) {
   } catch (const Error& error) {
     return error.what();
   } catch (...) {
-    BOOST_ERROR("another error than expected: " << boost::current_exception_diagnostic_information());
+    BOOST_ERROR("unexpected error: " << boost::current_exception_diagnostic_information());
     return "";
   }
-  BOOST_ERROR("no error, one was expected");
+  BOOST_ERROR("expected an error, got none");
   return "";
 }
 

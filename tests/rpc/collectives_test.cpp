@@ -43,7 +43,7 @@ std::string name_of(int rank) {
   return name.append(std::to_string(rank));
 }
 
-/// What each rank throws in `body`, or "".
+/// Runs `body` on each rank and returns the error of each as text, "" without an error.
 std::vector<std::string> errors_of(int size, const std::function<void(Group&, int)>& body) {
   const tendril::test::ReservedPort port;
   std::vector<std::string> errors(static_cast<std::size_t>(size));
@@ -66,7 +66,7 @@ void expect(bool condition, const char* what) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(everybody_gets_everybodys_value_by_rank) {
+BOOST_AUTO_TEST_CASE(all_gather_returns_values_by_rank) {
   for (const int size : {1, 4}) {
     const auto errors = errors_of(size, [&](Group& group, int rank) {
       for (int round = 0; round < 3; ++round) {
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(everybody_gets_everybodys_value_by_rank) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_gathered_is_refused_before_anybody_waits) {
+BOOST_AUTO_TEST_CASE(invalid_values_are_rejected_before_waiting) {
   const auto errors = errors_of(1, [](Group& group, int) {
     expect(contains(text_of_error([&] { all_gather(group, tendril::ones({2})); }),
                     "UsageError: rpc::all_gather: the value contains tensors or RRefs; send those by calls"),
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_gathered_is_refused_before_anybody_waits) {
   BOOST_TEST(contains(text_of_error([] { all_gather(1); }), "RPC has not been initialised"));
 }
 
-BOOST_AUTO_TEST_CASE(bytes_of_another_type_are_an_error) {
+BOOST_AUTO_TEST_CASE(mismatched_types_are_an_error) {
   const auto errors = errors_of(2, [](Group& group, int rank) {
     if (rank == 0) all_gather(group, std::int64_t{1});
     if (rank == 1) all_gather(group, std::int32_t{1});
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(bytes_of_another_type_are_an_error) {
   for (const std::string& error : errors) BOOST_TEST(contains(error, "rpc::all_gather"), error);
 }
 
-BOOST_AUTO_TEST_CASE(who_does_something_else_or_does_not_come_is_named) {
+BOOST_AUTO_TEST_CASE(mismatched_or_missing_workers_are_named) {
   const auto errors =
       errors_of(2, [](Group& group, int rank) { rank == 0 ? (void)all_gather(group, 1) : group.barrier(); });
   for (const std::string& error : errors)

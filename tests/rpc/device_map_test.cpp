@@ -1,4 +1,4 @@
-// Which device a tensor goes to, and what is refused before anything is sent. No device is needed.
+// Placement of tensors on devices, and placements that are rejected before sending. No device is needed.
 #include "tendril/rpc/device_map.h"
 
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@ namespace {
 
 Device cuda(int8_t index) { return {DeviceType::cuda, index}; }
 
-/// A tensor that says it is on a device: for what must be refused before the device is asked for anything.
+/// A tensor that claims to be on a device, for messages that must be rejected before the device is used.
 Tensor claims_to_be_on(Device device) {
   static float element = 0;
   return raw::on_storage(Storage::wrap(&element, sizeof element, device, nullptr, nullptr), {1}, {1}, 0, kFloat32);
@@ -61,7 +61,7 @@ class HandLink final : public Link {
   const char* transport() const noexcept override { return "hand"; }
 
   void deliver(Message message) { events_->received(*this, std::move(message), Clock::now()); }
-  /// What every link does in the end; until then, link and agent hold each other.
+  /// Closes the link. Until then, link and agent keep each other alive.
   void end() {
     std::exchange(events_, nullptr)->closed(*this, std::make_exception_ptr(PeerLostError("the test is over", true)));
   }
@@ -88,7 +88,7 @@ AgentOptions options_of(const char* name, int rank) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_map_is_one_to_one_and_names_devices_that_can_be) {
+BOOST_AUTO_TEST_CASE(invalid_maps_are_rejected) {
   BOOST_TEST(contains(message_of<UsageError>([] { DeviceMap{{0, 1}, {0, 0}}; }), "maps cuda:0 twice"));
   BOOST_TEST(contains(message_of<UsageError>([] { DeviceMap{{0, 1}, {1, 1}}; }), "maps two devices to cuda:1"));
   BOOST_TEST(contains(message_of<UsageError>([] { DeviceMap{{-1, 0}}; }), "cuda:-1"));
@@ -97,21 +97,21 @@ BOOST_AUTO_TEST_CASE(a_map_is_one_to_one_and_names_devices_that_can_be) {
   BOOST_TEST((DeviceMap{{0, 1}, {1, 0}}.to_string()) == "{cuda:0 -> cuda:1, cuda:1 -> cuda:0}");
 }
 
-BOOST_AUTO_TEST_CASE(arguments_go_by_the_map_and_results_come_back_by_its_inverse) {
+BOOST_AUTO_TEST_CASE(arguments_follow_map_and_results_its_inverse) {
   const DeviceReport two{.cuda_devices = 2, .map = {}}, swapped{.cuda_devices = 2, .map = {{0, 1}, {1, 0}}};
   const std::initializer_list<Device> all = {cuda(0), kCPU, cuda(1)};
   const std::vector<Device> same(all), other = {cuda(1), kCPU, cuda(0)};
   BOOST_TEST((targets({peer, two, two}, kRequest, all) == same));
   BOOST_TEST((targets({peer, two, two}, kReply, all) == same));
   BOOST_TEST((targets({peer, swapped, two}, kRequest, all) == other));
-  BOOST_TEST((targets({peer, swapped, two}, kReply, all) == same));  // the caller's map counts, not the callee's
+  BOOST_TEST((targets({peer, swapped, two}, kReply, all) == same));  // the caller's map applies, not the callee's
   BOOST_TEST((targets({peer, two, swapped}, kReply, all) == other));
   const DeviceReport to_cpu{.cuda_devices = 1, .map = {{cuda(0), kCPU}}}, none;
   BOOST_TEST((targets({peer, to_cpu, none}, kRequest, {cuda(0)}) == std::vector<Device>{kCPU}));
   BOOST_TEST((targets({peer, none, to_cpu}, kReply, {kCPU}) == std::vector<Device>{cuda(0)}));
 }
 
-BOOST_AUTO_TEST_CASE(where_the_sender_says_so_the_map_does_not_count) {
+BOOST_AUTO_TEST_CASE(senders_placement_overrides_the_map) {
   Message gradient = message_on(kRequest, {cuda(1), kCPU});
   gradient.placements = {{.from = kCPU, .to = cuda(0)}, {.from = kCPU, .to = kCPU}};
   DeviceRoutes({peer, {.cuda_devices = 2, .map = {{0, 1}}}, {.cuda_devices = 1, .map = {}}}).place(gradient);
@@ -119,14 +119,14 @@ BOOST_AUTO_TEST_CASE(where_the_sender_says_so_the_map_does_not_count) {
       (gradient.placements == std::vector<Placement>{{.from = cuda(1), .to = cuda(0)}, {.from = kCPU, .to = kCPU}}));
 }
 
-BOOST_AUTO_TEST_CASE(messages_of_the_cpu_have_no_placements) {
+BOOST_AUTO_TEST_CASE(cpu_messages_have_no_placements) {
   const DeviceReport none, map{.cuda_devices = 2, .map = {{0, 1}}};
   BOOST_TEST(targets({peer, none, none}, kRequest, {kCPU, kCPU}).empty());
   BOOST_TEST(targets({peer, map, map}, kRequest, {kCPU}).empty());
   BOOST_TEST(targets({peer, map, map}, kReply, {}).empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_tensor_that_has_no_place_is_an_error_that_names_worker_device_and_map) {
+BOOST_AUTO_TEST_CASE(placement_error_names_worker_device_and_map) {
   const DeviceReport none, one{.cuda_devices = 1, .map = {}}, map{.cuda_devices = 2, .map = {{0, 1}}};
   std::string error = complaint(map, {.cuda_devices = 2, .map = {}}, kRequest, cuda(1));
   BOOST_TEST(contains(error,
@@ -144,11 +144,11 @@ BOOST_AUTO_TEST_CASE(a_tensor_that_has_no_place_is_an_error_that_names_worker_de
   BOOST_TEST(contains(complaint(one, none, kRequest, cuda(0)), "has no CUDA device"));
 }
 
-BOOST_AUTO_TEST_CASE(a_call_that_cannot_be_placed_fails_before_anything_is_sent) {
+BOOST_AUTO_TEST_CASE(unplaceable_call_fails_before_sending) {
   Agent agent(options_of("a", 0), functions());
   const auto link = std::make_shared<HandLink>();
   agent.add_peer({"b", 1}, 7, link);
-  for (int i = 0; i < 40; ++i) {  // more often than there are threads
+  for (int i = 0; i < 40; ++i) {  // more calls than threads
     Message message = request(1);
     message.tensors = {claims_to_be_on(cuda(0))};
     BOOST_TEST(contains(message_of<UsageError>([&] { call(agent, 1, message).wait(); }), "worker 'b' (rank 1)"));
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_cannot_be_placed_fails_before_anything_is_sent)
   link->end();
 }
 
-BOOST_AUTO_TEST_CASE(a_result_for_a_device_that_is_not_here_fails_its_call_alone) {
+BOOST_AUTO_TEST_CASE(result_for_missing_device_fails_its_call) {
   Agent agent(options_of("a", 0), functions());
   const auto link = std::make_shared<HandLink>();
   agent.add_peer({"b", 1}, 7, link);
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_result_for_a_device_that_is_not_here_fails_its_call_alone
   link->end();
 }
 
-BOOST_AUTO_TEST_CASE(maps_are_checked_when_the_agent_starts_and_when_it_connects) {
+BOOST_AUTO_TEST_CASE(maps_are_checked_at_start_and_connection) {
   AgentOptions options = options_of("a", 0);
   options.device_maps = {{"b", {{127, 0}}}};
   const std::string early = message_of<UsageError>([&] { Agent(options, functions()); });
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(maps_are_checked_when_the_agent_starts_and_when_it_connects
                     UsageError);
 }
 
-BOOST_AUTO_TEST_CASE(a_map_for_a_worker_that_is_not_in_the_group_is_an_error) {
+BOOST_AUTO_TEST_CASE(map_for_an_unknown_worker_is_rejected) {
   const std::string error = message_of<UsageError>([] {
     Group("only", {.rank = 0, .world_size = 1, .device_maps = {{"nobody", {{kCPU, kCPU}}}}});
   });

@@ -8,7 +8,8 @@
 
 namespace tendril::test {
 
-/// "TimeoutError: ..." with the kinds of error that group operations tell apart; "" if `run` throws nothing.
+/// Runs `run` and returns its error as text, "" if it succeeds. Errors whose types group operations distinguish
+/// start with the type: "TimeoutError: ...".
 inline std::string text_of_error(const std::function<void()>& run) {
   try {
     run();

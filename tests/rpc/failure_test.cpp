@@ -1,4 +1,4 @@
-// Deadlines, cancellation, lost peers, back-pressure, shutdown.
+// Deadlines, cancellation, lost peers, back-pressure and shutdown.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <future>
@@ -18,7 +18,7 @@ namespace {
 enum Function : uint64_t { kEcho = 1, kUntilStopped, kRan, kKeep, kShutDown, kSlow, kBig };
 
 std::unique_ptr<Promise<>> gate;
-std::unique_ptr<Promise<>> stopped;  // completed by a handler that saw its stop token set off
+std::unique_ptr<Promise<>> stopped;  // completed by a handler whose stop token was triggered
 std::atomic<int> ran{0};
 std::vector<std::shared_ptr<InboundCall>> kept;
 
@@ -71,14 +71,14 @@ void reset() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_deadline_fires_and_the_late_reply_is_counted_and_dropped) {
+BOOST_AUTO_TEST_CASE(late_reply_after_timeout_is_counted) {
   reset();
   AgentPair pair(functions(), one_thread());
   for (const auto timeout : {std::chrono::microseconds(200), std::chrono::microseconds(20'000)}) {
     BOOST_CHECK_THROW(call(*pair.a, 1, request(kKeep), {.timeout = timeout}).wait(), TimeoutError);
   }
   BOOST_TEST(pair.a->metrics().calls_timed_out == 2u);
-  BOOST_TEST(call(*pair.a, 1, request(kEcho)).wait_for(30s));  // those before it have been handled
+  BOOST_TEST(call(*pair.a, 1, request(kEcho)).wait_for(30s));  // the earlier calls have been handled
   const auto late = kept.size();
   for (const auto& inbound : kept) inbound->reply(reply("late"));
   kept.clear();
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_deadline_fires_and_the_late_reply_is_counted_and_dropped)
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(a_deadline_that_has_passed_sends_nothing) {
+BOOST_AUTO_TEST_CASE(expired_deadline_sends_nothing) {
   reset();
   AgentPair pair(functions(), one_thread());
   CallContext context;
@@ -99,14 +99,14 @@ BOOST_AUTO_TEST_CASE(a_deadline_that_has_passed_sends_nothing) {
   BOOST_TEST(ran == 0);
 }
 
-BOOST_AUTO_TEST_CASE(deadlines_of_calls_to_oneself_fire_too) {
+BOOST_AUTO_TEST_CASE(self_calls_time_out_too) {
   reset();
   Agent agent({.name = std::string("solo"), .num_worker_threads = 1}, functions());
   BOOST_CHECK_THROW(call(agent, 0, request(kUntilStopped), {.timeout = 1ms}).wait(), TimeoutError);
   agent.shutdown();
 }
 
-BOOST_AUTO_TEST_CASE(cancelling_reaches_the_callees_stop_token) {
+BOOST_AUTO_TEST_CASE(cancellation_reaches_the_callees_stop_token) {
   reset();
   AgentPair pair(functions(), one_thread());
   std::stop_source source;
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(cancelling_reaches_the_callees_stop_token) {
   BOOST_TEST(!future.done());
   source.request_stop();
   BOOST_CHECK_THROW(future.wait(), CancelledError);
-  // The handler saw it, or was never started.
+  // The handler saw it or never started.
   call(*pair.a, 1, request(kEcho)).wait();
   if (pair.b->metrics().calls_dropped == 0) BOOST_TEST(stopped->future().wait_for(30s));
   BOOST_CHECK_THROW(call(*pair.a, 1, request(kRan), {.stop = source.get_token()}).wait(), CancelledError);
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(cancelling_reaches_the_callees_stop_token) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(a_timeout_cancels_at_the_callee) {
+BOOST_AUTO_TEST_CASE(timeout_cancels_at_the_callee) {
   reset();
   AgentPair pair(functions(), one_thread());
   BOOST_CHECK_THROW(call(*pair.a, 1, request(kUntilStopped), {.timeout = 50ms}).wait(), TimeoutError);
@@ -133,11 +133,11 @@ BOOST_AUTO_TEST_CASE(a_timeout_cancels_at_the_callee) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(a_cancelled_request_is_not_started) {
+BOOST_AUTO_TEST_CASE(cancelled_request_is_not_started) {
   reset();
   AgentPair pair(functions(), one_thread());
   std::latch entered(1), leave(1);
-  // The only slot is held by a wait that the pool does not know of.
+  // A wait that the pool does not know about occupies its only slot.
   static std::latch* latches[2];
   latches[0] = &entered;
   latches[1] = &leave;
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_request_is_not_started) {
   const Future<Message> future = call(*pair.a, 1, request(kRan), {.stop = source.get_token()});
   source.request_stop();
   BOOST_CHECK_THROW(future.wait(), CancelledError);
-  // A control message is read after the cancel message, whoever holds the slot.
+  // The cancel message is read even while the slot is occupied.
   tendril::test::wait_until("all bytes have arrived",
                             [&] { return pair.b->metrics().bytes_received >= pair.a->metrics().bytes_sent; });
   leave.count_down();
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_request_is_not_started) {
   BOOST_TEST(pair.b->metrics().calls_dropped == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(a_lost_peer_fails_its_pending_calls_at_once) {
+BOOST_AUTO_TEST_CASE(lost_peer_fails_pending_calls) {
   reset();
   AgentPair pair(functions(), one_thread());
   const Future<Message> pending = call(*pair.a, 1, request(kKeep), {.timeout = 0us});
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_lost_peer_fails_its_pending_calls_at_once) {
   check_at_rest(*pair.a);
 }
 
-BOOST_AUTO_TEST_CASE(shutdown_with_calls_in_flight_ends_them) {
+BOOST_AUTO_TEST_CASE(shutdown_cancels_calls_in_flight) {
   reset();
   AgentPair pair(functions(), one_thread());
   std::vector<Future<Message>> futures;
@@ -192,18 +192,18 @@ BOOST_AUTO_TEST_CASE(shutdown_with_calls_in_flight_ends_them) {
   for (const Future<Message>& future : futures) BOOST_CHECK_THROW(future.wait(), CancelledError);
   pair.a->shutdown();
   BOOST_CHECK_THROW(call(*pair.a, 1, request(kEcho)), UsageError);
-  // Control messages come from destructors, which may be a little late: nobody to tell is not their error.
+  // Destructors may send control messages slightly late, so the lack of a receiver is not an error.
   BOOST_TEST(!pair.a->send_control(1, {}));
   BOOST_TEST((pair.a->withdraw_request(1, 1) == RequestStatus::answered));
-  check_at_rest(*pair.b);  // their stop tokens were set off
+  check_at_rest(*pair.b);  // the stop tokens of its handlers were triggered
 }
 
-BOOST_AUTO_TEST_CASE(a_handler_may_not_shut_its_own_agent_down) {
+BOOST_AUTO_TEST_CASE(handler_may_not_shut_down_its_agent) {
   AgentPair pair(functions(), one_thread());
   BOOST_CHECK_THROW(call(*pair.a, 1, request(kShutDown)).wait(), RemoteError);
 }
 
-BOOST_AUTO_TEST_CASE(a_message_over_the_peers_limits_fails_its_call_only) {
+BOOST_AUTO_TEST_CASE(oversized_message_fails_only_its_call) {
   reset();
   AgentOptions options = one_thread();
   options.limits.max_payload_bytes = 5000;
@@ -215,14 +215,14 @@ BOOST_AUTO_TEST_CASE(a_message_over_the_peers_limits_fails_its_call_only) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(senders_and_readers_wait_when_too_much_is_queued) {
+BOOST_AUTO_TEST_CASE(full_queues_block_senders_and_readers) {
   reset();
   AgentOptions options = one_thread();
   options.send_limit = 1 << 20;
   options.receive_limit = 1 << 20;
   AgentPair pair(functions(), options);
   const Future<Message> slow = call(*pair.a, 1, request(kSlow));
-  // 64 MiB, through limits of 1 MiB and whatever the socket holds.
+  // 64 MiB through queues of 1 MiB and the socket's buffers.
   std::atomic<uint64_t> most{0};
   std::vector<Future<Message>> futures;
   for (int i = 0; i < 64; ++i) {
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(senders_and_readers_wait_when_too_much_is_queued) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(control_messages_arrive_in_order_and_a_loss_is_told) {
+BOOST_AUTO_TEST_CASE(control_messages_and_loss_are_reported) {
   struct Listener final : AgentListener {
     void peer_joined(const WorkerInfo& peer, uint64_t incarnation) override {
       joined = peer.name + (incarnation ? "!" : "");

@@ -23,7 +23,7 @@ bool says(const std::exception& e, const char* text) { return std::string(e.what
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_value_can_be_waited_for_again_and_again) {
+BOOST_AUTO_TEST_CASE(value_can_be_read_repeatedly) {
   Promise<std::string> promise;
   const Future<std::string> future = promise.future();
   BOOST_TEST(!future.done());
@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(a_value_can_be_waited_for_again_and_again) {
   BOOST_TEST(!future.has_error());
 }
 
-BOOST_AUTO_TEST_CASE(an_error_is_thrown_by_every_wait) {
+BOOST_AUTO_TEST_CASE(every_wait_throws_the_error) {
   Promise<int> promise;
   promise.set_error(error("no"));
   BOOST_TEST(promise.future().has_error());
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(an_error_is_thrown_by_every_wait) {
   BOOST_CHECK_THROW(promise.future().wait(), std::runtime_error);
 }
 
-BOOST_AUTO_TEST_CASE(a_result_is_set_once) {
+BOOST_AUTO_TEST_CASE(result_is_set_once) {
   Promise<int> promise;
   promise.set_value(1);
   BOOST_CHECK_THROW(promise.set_value(2), UsageError);
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(a_result_is_set_once) {
   BOOST_TEST(promise.future().wait() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(an_abandoned_promise_leaves_an_error) {
+BOOST_AUTO_TEST_CASE(abandoned_promise_leaves_an_error) {
   Future<int> future;
   {
     Promise<int> promise;
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(an_abandoned_promise_leaves_an_error) {
   BOOST_CHECK_THROW(future.wait(), UsageError);
 }
 
-BOOST_AUTO_TEST_CASE(an_empty_future_says_so) {
+BOOST_AUTO_TEST_CASE(empty_future_is_rejected) {
   const Future<int> future;
   BOOST_TEST(!future.valid());
   BOOST_CHECK_THROW(future.wait(), UsageError);
@@ -69,13 +69,13 @@ BOOST_AUTO_TEST_CASE(an_empty_future_says_so) {
   BOOST_CHECK_THROW(wait_all(std::vector{future}), UsageError);
 }
 
-BOOST_AUTO_TEST_CASE(a_value_that_only_moves_is_moved_out_of_a_temporary) {
+BOOST_AUTO_TEST_CASE(move_only_value_moves_from_a_temporary) {
   Promise<std::unique_ptr<int>> promise;
   promise.set_value(std::make_unique<int>(7));
   BOOST_TEST(*promise.future().wait() == 7);
 }
 
-BOOST_AUTO_TEST_CASE(a_shared_value_is_copied_out_of_a_temporary) {
+BOOST_AUTO_TEST_CASE(shared_value_is_copied_from_a_temporary) {
   Promise<std::vector<int>> promise;
   const Future<std::vector<int>> kept = promise.future();
   promise.set_value(3, 1);
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_shared_value_is_copied_out_of_a_temporary) {
   BOOST_TEST(kept.wait().size() == 3);
 }
 
-BOOST_AUTO_TEST_CASE(waiting_in_time_and_too_late) {
+BOOST_AUTO_TEST_CASE(timed_waits_succeed_or_time_out) {
   Promise<int> promise;
   BOOST_TEST(!promise.future().wait_for(1ms));
   BOOST_TEST(!promise.future().wait_until(Clock::now() - 1s));
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(waiting_in_time_and_too_late) {
   BOOST_TEST(promise.future().wait_until(Clock::now() - 1s));
 }
 
-BOOST_AUTO_TEST_CASE(continuations_pass_values_errors_and_nothing) {
+BOOST_AUTO_TEST_CASE(continuations_pass_values_and_errors) {
   Promise<int> promise;
   Promise<> done;
   const auto doubled = promise.future().then([](Future<int> f) { return 2 * f.wait(); });
@@ -112,13 +112,13 @@ BOOST_AUTO_TEST_CASE(continuations_pass_values_errors_and_nothing) {
   BOOST_TEST(caught.wait());
 }
 
-BOOST_AUTO_TEST_CASE(a_continuation_on_a_complete_future_runs_at_once) {
+BOOST_AUTO_TEST_CASE(continuation_on_complete_future_runs_immediately) {
   bool ran = false;
   make_ready_future(1).then([&](Future<int>) { ran = true; });
   BOOST_TEST(ran);
 }
 
-BOOST_AUTO_TEST_CASE(a_continuation_that_returns_a_future_is_flattened) {
+BOOST_AUTO_TEST_CASE(continuation_returning_a_future_is_flattened) {
   Promise<int> outer;
   Promise<std::string> inner;
   const Future<std::string> flat = outer.future().then([&](Future<int>) { return inner.future(); });
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_continuation_that_returns_a_future_is_flattened) {
   BOOST_CHECK_THROW(empty.wait(), UsageError);
 }
 
-BOOST_AUTO_TEST_CASE(a_continuation_runs_in_the_context_of_its_attaching) {
+BOOST_AUTO_TEST_CASE(continuation_runs_in_its_attachment_context) {
   Promise<> promise;
   Future<uint64_t> seen;
   {
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_continuation_runs_in_the_context_of_its_attaching) {
   BOOST_TEST(CallContext::current().trace_id == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_chain_of_a_hundred_thousand_completes_without_a_deep_stack) {
+BOOST_AUTO_TEST_CASE(long_chain_completes_without_deep_stack) {
   Promise<int> promise;
   Future<int> end = promise.future();
   for (int i = 0; i < 100'000; ++i) end = end.then([](Future<int> f) { return f.wait() + 1; });
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_chain_of_a_hundred_thousand_completes_without_a_deep_stac
   BOOST_TEST(end.wait() == 100'000);
 }
 
-BOOST_AUTO_TEST_CASE(wait_all_returns_the_values_in_order) {
+BOOST_AUTO_TEST_CASE(wait_all_returns_values_in_order) {
   std::vector<Promise<int>> promises(10);
   std::vector<Future<int>> futures;
   for (const auto& promise : promises) futures.push_back(promise.future());
@@ -169,13 +169,13 @@ BOOST_AUTO_TEST_CASE(wait_all_returns_the_values_in_order) {
   wait_all(std::vector<Future<void>>{make_ready_future()});
 }
 
-BOOST_AUTO_TEST_CASE(wait_all_throws_the_first_error_without_waiting_for_the_rest) {
+BOOST_AUTO_TEST_CASE(wait_all_throws_first_error_without_waiting) {
   Promise<int> never, bad;
   bad.set_error(error("first"));
   BOOST_CHECK_THROW(wait_all(std::vector{never.future(), bad.future()}), std::runtime_error);
 }
 
-BOOST_AUTO_TEST_CASE(collect_all_waits_for_errors_too) {
+BOOST_AUTO_TEST_CASE(collect_all_waits_despite_errors) {
   Promise<int> good, bad;
   const auto all = collect_all(std::vector{good.future(), bad.future()});
   bad.set_error(error("no"));
@@ -187,12 +187,12 @@ BOOST_AUTO_TEST_CASE(collect_all_waits_for_errors_too) {
   BOOST_TEST(collect_all(std::vector<Future<int>>{}).wait().empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_scope_waits_for_futures_of_any_types_and_throws_the_first_error) {
+BOOST_AUTO_TEST_CASE(scope_waits_for_all_then_throws) {
   Promise<int> number;
   Promise<std::string> text;
   Promise<void> first_bad, second_bad;
   FutureScope scope;
-  scope.wait();  // for nothing
+  scope.wait();  // nothing to wait for
   const Future<int> kept = scope.add(number.future());
   scope.add(text.future());
   scope.add(first_bad.future());
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(a_scope_waits_for_futures_of_any_types_and_throws_the_first
   scope.wait();  // it is empty now
 }
 
-BOOST_AUTO_TEST_CASE(nothing_outlives_a_scope_that_an_exception_leaves) {
+BOOST_AUTO_TEST_CASE(scope_waits_when_an_exception_leaves_it) {
   Promise<void> promise;
   std::atomic<bool> left{false}, left_early{false};
   const std::atomic<pid_t> waiter{::gettid()};

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the golden frames of tests/rpc/data from docs/wire.md alone: an independent reading of the format.
 
-Uses nothing but Python's own library. Run it from anywhere; `--check` compares with the files instead of writing them.
+Uses only Python's standard library. Run it from anywhere; `--check` compares with the files instead of writing them.
 """
 import os
 import struct
@@ -29,7 +29,7 @@ def cuda(index):
 
 
 def tensor(dtype, sizes, strides, data, requires_grad=False, to=CPU, origin=CPU, lent=None):
-    """`lent`: segment, offset and number of one that has no data here."""
+    """`lent`: segment, offset and number of a tensor whose data is lent, not included."""
     return (dtype, sizes, strides, data, requires_grad, to, origin, lent)
 
 
@@ -58,7 +58,7 @@ def frame(kind, flags=0, depth=0, call_id=0, function=0, timeout_us=0, autograd_
 
 
 def in_parts(whole, *parts):
-    """The same frame in parts of so many bytes, each after a header of its own; `parts` may be frames between them."""
+    """The frame split into parts of the given sizes, each with a header. Bytes in `parts` are frames between them."""
     def signed(header):
         return header + struct.pack("<I", crc32c(header))
 
@@ -106,9 +106,9 @@ FILES = {
     "tensors.bin": frame(REPLY, call_id=9, payload=struct.pack("<6I", 0, 1, 2, 3, 4, 5), tensors=[
         tensor(FLOAT32, (2, 3), (3, 1), floats(0, 1, 2, 3, 4, 5), requires_grad=True),
         tensor(INT64, (), (), struct.pack("<q", -1)),
-        # [2, 3] transposed: the same bytes in memory, the strides say how to read them
+        # [2, 3] transposed: the same bytes in memory, read with other strides
         tensor(FLOAT32, (3, 2), (1, 3), floats(0, 1, 2, 3, 4, 5)),
-        # one row, shown four times
+        # one row, repeated four times
         tensor(FLOAT64, (4, 2), (0, 1), struct.pack("<2d", 0.5, 0.25)),
         tensor(UINT8, (0, 5), (5, 1), b""),
         tensor(BOOL, (3,), (1,), b"\1\0\1"),

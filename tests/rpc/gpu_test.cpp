@@ -1,4 +1,4 @@
-// Tensors of devices as arguments and results, between agents of this process.
+// Device tensors as arguments and results, between agents in this process.
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 
@@ -54,14 +54,14 @@ boost::test_tools::assertion_result two_devices(boost::unit_test::test_unit_id) 
 
 }  // namespace
 
-/// Errors of indices come where a device is waited for, as they do unless a program asks otherwise.
+/// Turns index checks off, as by default: an index error is then reported where the device is next waited for.
 struct Unchecked {
   Unchecked() { cuda::set_checked(false); }
   ~Unchecked() { cuda::set_checked(before); }
   const bool before = cuda::checked();
 };
 
-/// Every test ends with the devices' memory as it was.
+/// Checks that each test ends with as much device memory in use as before it.
 struct NothingLeft {
   NothingLeft() {
     for (int i = 0; i < device_count(DeviceType::cuda); ++i) before.push_back(cuda::memory_stats(i).live_bytes);
@@ -89,7 +89,7 @@ AgentOptions mapped(std::map<std::string, DeviceMap> maps) {
 BOOST_TEST_DECORATOR(*boost::unit_test::precondition(gpu::has_device))
 BOOST_FIXTURE_TEST_SUITE(gpu, NothingLeft)
 
-BOOST_AUTO_TEST_CASE(a_tensor_arrives_on_the_same_device_and_comes_back_to_it) {
+BOOST_AUTO_TEST_CASE(tensor_keeps_its_device_both_ways) {
   const Cluster cluster(2, mapped({}));
   for (int device = 0; device < device_count(DeviceType::cuda); ++device) {
     const Tensor x = on(device, numbers(1000));
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(cpu_and_device_tensors_share_a_message) {
   BOOST_TEST(raw::equal(second, x));
 }
 
-BOOST_AUTO_TEST_CASE(every_layout_arrives_with_its_values_and_strides) {
+BOOST_AUTO_TEST_CASE(every_layout_keeps_values_and_strides) {
   const Cluster cluster(2, mapped({}));
   const Tensor block = on(0, raw::view(numbers(60), {3, 4, 5}));
   const Tensor layouts[] = {
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(every_layout_arrives_with_its_values_and_strides) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(many_calls_at_once_do_not_mix_their_buffers) {
+BOOST_AUTO_TEST_CASE(concurrent_calls_do_not_mix_buffers) {
   const Cluster cluster(2, mapped({}));
   std::vector<Future<Tensor>> results;
   std::vector<Tensor> sent;
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(many_calls_at_once_do_not_mix_their_buffers) {
   for (std::size_t i = 0; i < sent.size(); ++i) BOOST_TEST(raw::equal(results[i].wait(), sent[i]));
 }
 
-BOOST_AUTO_TEST_CASE(nested_calls_hand_a_tensor_on) {
+BOOST_AUTO_TEST_CASE(nested_calls_pass_tensors_on) {
   const Cluster cluster(3, mapped({}));
   const Tensor x = on(0, numbers(100));
   BOOST_TEST(raw::equal(rpc_sync<&by_way_of>(cluster[0], 1, 2, x), x));
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(nested_calls_hand_a_tensor_on) {
   BOOST_TEST(raw::equal(rpc_sync<&later>(cluster[0], 1, x), x));
 }
 
-BOOST_AUTO_TEST_CASE(a_reference_to_a_tensor_of_a_device_is_fetched_and_handed_on) {
+BOOST_AUTO_TEST_CASE(device_tensor_references_can_be_passed_on) {
   const Cluster cluster(3, mapped({}));
   const Tensor x = on(0, numbers(100));
   const RRef<Tensor> reference = remote<&same>(cluster[0], 1, x);
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_reference_to_a_tensor_of_a_device_is_fetched_and_handed_o
   BOOST_TEST(rpc_sync<&owner_sees>(cluster[0], 2, reference) == "cuda:0");
 }
 
-BOOST_AUTO_TEST_CASE(continuations_send_tensors_of_devices_too) {
+BOOST_AUTO_TEST_CASE(continuations_send_device_tensors) {
   const Cluster cluster(2, mapped({}));
   const Tensor x = on(0, numbers(1000));
   Agent& agent = cluster[0];
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(continuations_send_tensors_of_devices_too) {
   BOOST_TEST(raw::equal(again.wait(), x));
 }
 
-BOOST_AUTO_TEST_CASE(arguments_follow_the_map_and_results_its_inverse, *boost::unit_test::precondition(two_devices)) {
+BOOST_AUTO_TEST_CASE(arguments_follow_map_and_results_its_inverse, *boost::unit_test::precondition(two_devices)) {
   const Cluster cluster(2, mapped({{"w1", {{0, 1}}}}));
   const Tensor x = on(0, numbers(100));
   BOOST_TEST(rpc_sync<&seen_on>(cluster[0], 1, x) == "cuda:1");
@@ -176,14 +176,13 @@ BOOST_AUTO_TEST_CASE(arguments_follow_the_map_and_results_its_inverse, *boost::u
   BOOST_TEST(back.device() == cuda_device(0));
   BOOST_TEST(raw::equal(back, x));
   BOOST_TEST(raw::equal(remote<&same>(cluster[0], 1, x).to_here(), x));
-  // w1 calls by a map of its own, which says the same of itself: one to w1.
+  // w1 uses the same map for calls to itself.
   BOOST_TEST(rpc_sync<&seen_on>(cluster[1], 1, x) == "cuda:1");
   BOOST_TEST(raw::equal(rpc_sync<&same>(cluster[1], 1, x), x));
   BOOST_TEST(rpc_sync<&same>(cluster[1], 1, x).device() == cuda_device(0));
 }
 
-BOOST_AUTO_TEST_CASE(what_the_map_does_not_say_fails_and_the_agent_goes_on,
-                     *boost::unit_test::precondition(two_devices)) {
+BOOST_AUTO_TEST_CASE(unmapped_device_fails_only_its_call, *boost::unit_test::precondition(two_devices)) {
   const Cluster cluster(2, mapped({{"w1", {{0, 1}}}}));
   const Tensor x = on(0, numbers(10)), astray = on(1, numbers(10));
   for (int i = 0; i < 20; ++i) {
@@ -194,7 +193,7 @@ BOOST_AUTO_TEST_CASE(what_the_map_does_not_say_fails_and_the_agent_goes_on,
   BOOST_TEST(raw::equal(rpc_sync<&same>(cluster[0], 1, x), x));
 }
 
-BOOST_AUTO_TEST_CASE(a_map_may_lead_to_the_cpu_and_from_it) {
+BOOST_AUTO_TEST_CASE(map_may_lead_to_or_from_cpu) {
   const Tensor x = numbers(1000);
   {
     const Cluster cluster(2, mapped({{"w1", {{kCPU, cuda_device(0)}}}}));
@@ -211,7 +210,7 @@ BOOST_AUTO_TEST_CASE(a_map_may_lead_to_the_cpu_and_from_it) {
   BOOST_TEST(raw::equal(rpc_sync<&same>(cluster[0], 1, on(0, x)), x));
 }
 
-BOOST_AUTO_TEST_CASE(work_on_a_stream_of_its_own_is_done_before_it_is_read) {
+BOOST_AUTO_TEST_CASE(pending_stream_work_finishes_before_reading) {
   const Cluster cluster(2, mapped({}));
   const cuda::Stream stream(0);
   const cuda::StreamGuard guard(stream);
@@ -224,7 +223,7 @@ BOOST_AUTO_TEST_CASE(work_on_a_stream_of_its_own_is_done_before_it_is_read) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_connection_cut_with_tensors_of_devices_on_their_way_leaves_nothing) {
+BOOST_AUTO_TEST_CASE(cut_connection_with_device_tensors_leaves_nothing) {
   const Cluster cluster(2, mapped({}));
   const Tensor x = on(0, numbers(10'000));
   std::vector<Future<Tensor>> results;
@@ -242,7 +241,7 @@ BOOST_AUTO_TEST_CASE(a_connection_cut_with_tensors_of_devices_on_their_way_leave
   BOOST_TEST(Cluster::eventually([&] { return cluster[1].metrics().active_handlers == 0; }));
 }
 
-BOOST_AUTO_TEST_CASE(a_call_that_runs_out_of_device_memory_fails_alone) {
+BOOST_AUTO_TEST_CASE(exhausted_device_memory_fails_only_its_call) {
   const Cluster cluster(2, mapped({{"w1", {{kCPU, cuda_device(0)}}}}));
   const Tensor x = numbers(16);
   const int64_t live = cuda::memory_stats(0).live_bytes;
@@ -260,13 +259,13 @@ BOOST_AUTO_TEST_CASE(a_call_that_runs_out_of_device_memory_fails_alone) {
   BOOST_TEST(Cluster::eventually([&] { return cuda::memory_stats(0).live_bytes == live; }));
 }
 
-BOOST_AUTO_TEST_CASE(a_bad_index_is_the_error_of_the_call_that_used_it) {
+BOOST_AUTO_TEST_CASE(bad_index_fails_its_own_call) {
   const Unchecked unchecked;
   const Cluster cluster(3, mapped({}));
   const Tensor x = on(0, raw::view(numbers(20), {5, 4})), good = on(0, raw::from_data(std::vector<int64_t>{4, 0}, {2})),
                bad = on(0, raw::from_data(std::vector<int64_t>{0, 9}, {2}));
   const std::vector<double> rows = x.index_select(0, good).to_vector<double>();
-  // To another worker, whose result is staged, and to itself, whose result stays where it is.
+  // Calls another worker, whose result is staged, and this worker, whose result stays in place.
   for (const int to : {1, 0}) {
     BOOST_TEST_CONTEXT("to w" << to) {
       for (int i = 0; i < 3; ++i) {
@@ -274,7 +273,7 @@ BOOST_AUTO_TEST_CASE(a_bad_index_is_the_error_of_the_call_that_used_it) {
         BOOST_TEST(contains(error, "index_select: index 9 is out of range"), error);
         BOOST_TEST(rpc_sync<&rows_of>(cluster[0], to, x, good).to_vector<double>() == rows);
       }
-      // A result without tensors, and one that stays with its owner.
+      // A result without tensors, and a result that stays on its owner.
       const std::string counted = message_of<RemoteError>([&] { rpc_sync<&how_many_rows>(cluster[0], to, x, bad); });
       BOOST_TEST(contains(counted, "index 9"), counted);
       BOOST_TEST(rpc_sync<&how_many_rows>(cluster[0], to, x, good) == 8);
@@ -284,10 +283,10 @@ BOOST_AUTO_TEST_CASE(a_bad_index_is_the_error_of_the_call_that_used_it) {
   }
   const std::string late = message_of<RemoteError>([&] { rpc_sync<&rows_later>(cluster[0], 1, x, bad); });
   BOOST_TEST(contains(late, "index 9"), late);
-  BOOST_CHECK_NO_THROW(cuda::synchronize());  // nothing of it is left for others
+  BOOST_CHECK_NO_THROW(cuda::synchronize());  // no error is left for later work
 }
 
-BOOST_AUTO_TEST_CASE(calls_at_once_get_their_own_errors_only) {
+BOOST_AUTO_TEST_CASE(concurrent_calls_get_only_their_own_errors) {
   const Unchecked unchecked;
   AgentOptions options = mapped({});
   options.num_worker_threads = 4;
@@ -310,7 +309,7 @@ BOOST_AUTO_TEST_CASE(calls_at_once_get_their_own_errors_only) {
   BOOST_CHECK_NO_THROW(cuda::synchronize());
 }
 
-BOOST_AUTO_TEST_CASE(arguments_made_with_a_bad_index_are_not_sent) {
+BOOST_AUTO_TEST_CASE(bad_index_arguments_are_not_sent) {
   const Unchecked unchecked;
   const Cluster cluster(2, mapped({}));
   const Tensor x = on(0, raw::view(numbers(20), {5, 4})), bad = on(0, raw::from_data(std::vector<int64_t>{9}, {1}));

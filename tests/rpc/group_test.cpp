@@ -41,7 +41,7 @@ namespace {
 
 using namespace group_test;
 
-/// An IPv4 address of this host that is not loopback; empty: it has none.
+/// Returns an IPv4 address of this host that is not loopback, "" if it has none.
 std::string routable_address() {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return {};
@@ -59,7 +59,7 @@ std::string routable_address() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(everybody_knows_and_can_call_everybody_as_soon_as_init_returns) {
+BOOST_AUTO_TEST_CASE(all_workers_call_each_other_after_init) {
   for (const int threads : {1, 16}) {
     const Party party(5, {.num_worker_threads = threads});
     party
@@ -91,7 +91,7 @@ std::string key_error(int rank, const SharedKey& key, const Party& party) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(workers_that_share_a_key_meet_on_addresses_that_others_can_reach) {
+BOOST_AUTO_TEST_CASE(shared_key_permits_reachable_addresses) {
   std::vector<std::string> hosts = {"127.0.0.1"};
   if (const std::string routable = routable_address(); !routable.empty()) hosts.push_back(routable);
   for (const std::string& host : hosts) {
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(workers_that_share_a_key_meet_on_addresses_that_others_can_
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_with_another_key_cannot_join_and_is_named) {
+BOOST_AUTO_TEST_CASE(worker_with_wrong_key_is_named) {
   const Party party(2, {.init_timeout = 2s});
   const SharedKey right = SharedKey::random("the right key"), wrong = SharedKey::random("the wrong key");
   std::string at_0;
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_worker_with_another_key_cannot_join_and_is_named) {
   BOOST_TEST(contains(at_0, "have not joined: rank 1 (of world size 2); refused: a connection from 127.0.0.1"));
 }
 
-BOOST_AUTO_TEST_CASE(addresses_that_others_can_reach_are_refused_without_a_key) {
+BOOST_AUTO_TEST_CASE(reachable_addresses_require_a_key) {
   const Party party(2);
   const std::string text = text_of_error([&] {
     InitOptions options = party.options_of(1);
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(twenty_four_workers_join) {
       .expect_none();
 }
 
-BOOST_AUTO_TEST_CASE(init_returns_when_the_last_worker_has_joined) {
+BOOST_AUTO_TEST_CASE(init_returns_after_the_last_worker_joins) {
   const Party party(3);
   std::atomic<bool> last_started{false};
   std::atomic<int> returned{0};
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(init_returns_when_the_last_worker_has_joined) {
           options.prepare = [&, slot](const std::shared_ptr<Agent>& agent) { agents[slot].set_value(agent); };
           threads[slot] = ::gettid();
         } else {
-          // Both have met, and wait for the third worker.
+          // Wait until w0 and w1 are connected and wait for the third worker.
           const std::array met{agents[0].get_future().get(), agents[1].get_future().get()};
           const auto a_worker_returned = [&] { return returned > 0; };
           tendril::test::wait_until("w0 and w1 are connected", [&] {
@@ -175,8 +175,8 @@ BOOST_AUTO_TEST_CASE(init_returns_when_the_last_worker_has_joined) {
       .expect_none();
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_never_comes_is_named_to_all) {
-  const Party party(3, {.init_timeout = 2s});  // those that do come are there by then
+BOOST_AUTO_TEST_CASE(missing_worker_is_named_to_all) {
+  const Party party(3, {.init_timeout = 2s});  // enough for the workers that do join
   const Results results = party.run([&](int rank) {
     if (rank != 1) Group group(name_of(rank), party.options_of(rank));
   });
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_never_comes_is_named_to_all) {
   BOOST_TEST(contains(results.errors[0], "TimeoutError: init_rpc ('w0', rank 0): after "));
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_cannot_belong_to_the_group_is_told_so_and_the_others_in_the_end) {
+BOOST_AUTO_TEST_CASE(incompatible_worker_and_others_get_the_reason) {
   struct Case {
     int wrong;  ///< the worker's rank in the launch
     std::function<void(std::string&, InitOptions&)> spoil;
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_belong_to_the_group_is_told_so_and_the
   };
   std::vector<Results> outcomes(cases.size());
   {
-    std::vector<std::jthread> launches;  // at once: each takes until its deadline
+    std::vector<std::jthread> launches;  // in parallel, because each takes until its deadline
     for (std::size_t i = 0; i < cases.size(); ++i)
       launches.emplace_back([&one = cases[i], &outcome = outcomes[i]] {
         const Party party(3, {.init_timeout = 5s});
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_belong_to_the_group_is_told_so_and_the
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_keeps_one_worker_from_joining_fails_all_at_once) {
+BOOST_AUTO_TEST_CASE(failed_worker_fails_all_at_once) {
   for (const int wrong : {0, 2}) {
     const Party party(3);
     const Results results = party.run([&](int rank) {
@@ -241,14 +241,14 @@ BOOST_AUTO_TEST_CASE(what_keeps_one_worker_from_joining_fails_all_at_once) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_rank_that_no_group_of_that_size_has_is_refused_at_once) {
-  const Party party(2);  // nobody else is there, and nobody is waited for
+BOOST_AUTO_TEST_CASE(impossible_rank_is_rejected_at_once) {
+  const Party party(2);  // no other worker exists, and none is waited for
   BOOST_TEST(text_of_error([&] { Group group("w5", party.options_of(5)); }) ==
              "UsageError: init_rpc: the rank (RANK) must be 0 to 1 in a group of world size (WORLD_SIZE) 2, got 5; no "
              "launcher was detected");
 }
 
-BOOST_AUTO_TEST_CASE(a_port_in_use_is_refused) {
+BOOST_AUTO_TEST_CASE(port_in_use_is_rejected) {
   const Party party(1);
   Group group("w0", party.options_of(0));
   const std::string text = text_of_error([&] { Group second("w0", party.options_of(0)); });
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_port_in_use_is_refused) {
   group.shutdown();
 }
 
-BOOST_AUTO_TEST_CASE(one_worker_too_many_is_told_that_the_group_is_complete) {
+BOOST_AUTO_TEST_CASE(extra_worker_learns_the_group_is_complete) {
   const Party party(2);
   const Results results = party.run_joined([&](Group& group, int rank) {
     group.barrier();
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(one_worker_too_many_is_told_that_the_group_is_complete) {
   results.expect_none();
 }
 
-BOOST_AUTO_TEST_CASE(a_group_can_be_formed_again_and_again_on_one_port) {
+BOOST_AUTO_TEST_CASE(groups_can_reuse_one_port) {
   for (const int threads : {1, 16}) {
     const Party party(3, {.num_worker_threads = threads});
     for (int round = 0; round < 4; ++round)
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_group_can_be_formed_again_and_again_on_one_port) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_barrier_waits_for_all_and_names_who_is_missing) {
+BOOST_AUTO_TEST_CASE(barrier_waits_and_names_missing_workers) {
   const Party party(3);
   std::atomic<int> arrived{0};
   std::latch told(2);
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(second_barrier_times_out_behind_first) {
         std::string first;
         std::thread waits([&] { first = text_of_error([&] { group.barrier(); }); });
         const std::string expected = "another thread's call for the same workers has not ended in time";
-        EXPECT(tendril::test::holds_within(60s, [&] {  // until `waits` is the one that is first
+        EXPECT(tendril::test::holds_within(60s, [&] {  // until thread `waits` is the first
           return contains(text_of_error([&] { group.barrier(10ms); }), expected);
         }));
         over.count_down();
@@ -330,7 +330,7 @@ BOOST_AUTO_TEST_CASE(second_barrier_times_out_behind_first) {
       .expect_none();
 }
 
-BOOST_AUTO_TEST_CASE(options_reach_the_agent_and_prepare_runs_before_anybody_calls) {
+BOOST_AUTO_TEST_CASE(options_and_prepare_reach_the_agent) {
   std::shared_ptr<Agent> prepared;
   InitOptions options{.rank = 0, .world_size = 1, .num_worker_threads = 3};
   options.prepare = [&](const std::shared_ptr<Agent>& agent) { prepared = agent; };

@@ -8,7 +8,7 @@
 
 namespace rpc_test {
 
-/// Stops the thread that drives its agent's I/O, at the first reply: the process lives, and says nothing.
+/// Blocks the thread that drives its agent's I/O at the first reply: the process stays alive but sends nothing.
 class Hang final : public tendril::rpc::MessageHook {
  public:
   bool hangs() const noexcept { return hangs_; }
@@ -29,7 +29,7 @@ class Hang final : public tendril::rpc::MessageHook {
   std::latch end_{1};
 };
 
-/// Lets it go at its end, also where a check fails.
+/// Ends the hang when destroyed, even if a check fails.
 struct LetGo {
   ~LetGo() { hang->let_go(); }
   std::shared_ptr<Hang> hang;

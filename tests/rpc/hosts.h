@@ -14,10 +14,10 @@
 #include "tests/rpc/process.h"
 #include "tests/skip.h"
 
-/// Groups over several hosts, which are namespaces of this one (hosts.sh).
+/// Groups on several hosts, which are namespaces of this machine (hosts.sh).
 namespace tendril::test {
 
-/// A file with a new key.
+/// A file with a new random key.
 struct KeyFile {
   KeyFile() {
     const int file = ::mkstemp(path);  // mode 0600
@@ -32,7 +32,7 @@ struct KeyFile {
   char path[40] = "/tmp/tendril_key_test_XXXXXX";
 };
 
-/// Of hosts.sh.
+/// Parameters of hosts.sh.
 struct Hosts {
   std::string master, keys;
   std::string partition = "";     ///< HOSTS_PARTITION
@@ -50,12 +50,12 @@ inline std::string run_on_hosts(const std::vector<std::string>& command, const H
                               "HOSTS_BRIDGE=" + path(TENDRIL_TEST_PROGRAMS "/../rpc_programs/lossy_bridge")});
   std::string said = process.rest(std::chrono::seconds(150));
   if (process.wait().code == 77) {
-    testing::skip_suite("this machine lets users make no network namespaces");
+    testing::skip_suite("users may not create network namespaces on this machine");
     return "";
   }
   if (contains(said, "network: no delay and no loss")) {
-    BOOST_TEST_MESSAGE("delay and loss skipped: neither netem nor packet sockets here");
-  } else if (contains(said, "network: by bridge")) {  // which counts
+    BOOST_TEST_MESSAGE("delay and loss skipped: neither netem nor packet sockets are available");
+  } else if (contains(said, "network: by bridge")) {  // the bridge counts frames
     const bool whole = hosts.partition.empty();
     BOOST_TEST(contains(said, " frames passed, "), said);
     BOOST_TEST(contains(said, " frames passed, 0 lost") == whole, said);

@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # hosts.sh MASTER KEYS PROGRAM ARGUMENTS...
 #
-# Three hosts, made of network and mount namespaces (no root needed where users may make namespaces): each has an address
-# of its own, 10.7.0.1 to 10.7.0.3, a name, node1 to node3, a loopback and a TMPDIR. Between them packets take 2 ms. Runs
-# PROGRAM as ranks 0 and 3 on node1, 1 on node2, 2 on node3, with MASTER_ADDR=MASTER. As on many a real host, /etc/hosts
-# says that a host's own name is 127.0.1.1. KEYS are the key files of ranks 0, 1, 2 and 3, separated by commas; - is none.
-# The kernel's netem delays the packets, or else the program HOSTS_BRIDGE, which switches them (lossy_bridge.cpp); where
-# neither can, they take no time and none is lost. A line "network: ..." says so on the output.
-# With HOSTS_PARTITION=SECONDS packets take 3 to 7 ms and one of 100 is lost, and a partition comes
-# when PROGRAM makes a file `cut` in the folder HOSTS_FOLDER: node2 cannot reach the others, nor they it, for so long or
-# until there is a file `heal`. The files `is_cut` and `has_healed` report it. With HOSTS_CUT="node2 from node3" the
+# Creates three hosts from network and mount namespaces (no root needed where users may create namespaces). Each has an
+# address, 10.7.0.1 to 10.7.0.3, a name, node1 to node3, a loopback and a TMPDIR. Packets between them take 2 ms. Runs
+# PROGRAM as ranks 0 and 3 on node1, 1 on node2 and 2 on node3, with MASTER_ADDR=MASTER. As on many real hosts,
+# /etc/hosts maps a host's own name to 127.0.1.1. KEYS are the key files of ranks 0, 1, 2 and 3, separated by commas; -
+# means no key.
+# Packets are delayed by the kernel's netem or else by the program HOSTS_BRIDGE, which switches them (lossy_bridge.cpp).
+# If neither is available, packets are not delayed and none is lost. A line "network: ..." on the output reports which
+# applies.
+# With HOSTS_PARTITION=SECONDS, packets take 3 to 7 ms, one in 100 is lost, and a partition begins when PROGRAM creates
+# the file `cut` in the folder HOSTS_FOLDER. node2 and the other hosts then cannot reach each other for that time or
+# until the file `heal` exists. The files `is_cut` and `has_healed` report it. With HOSTS_CUT="node2 from node3", the
 # partition separates only these two from each other; both still reach node1.
-# Exit status 77: there can be no namespaces here.
+# Exit status 77: namespaces cannot be created.
 set -u
 if [ "${1:-}" != inside ]; then
   unshare -rnm true 2>/dev/null && command -v ip >/dev/null && command -v nsenter >/dev/null || exit 77
@@ -22,7 +24,7 @@ source "$(dirname "$0")/../wait_until.sh"
 master=$1 keys=$2
 shift 2
 IFS=, read -ra key <<<"$keys"
-# What delays packets: netem, bridge (the program), none.
+# How packets are delayed: netem, bridge (the program) or none.
 ip link add probe0 type veth peer name probe1 2>/dev/null || exit 77
 by=none
 if tc qdisc add dev probe0 root netem delay 1ms 2>/dev/null; then
@@ -40,7 +42,7 @@ mkdir "$HOSTS_FOLDER"
 trap 'kill "${host[@]}" $switch 2>/dev/null; rm -rf "$HOSTS_FOLDER"; rmdir "$private"' EXIT
 delay=2 jitter=0 loss=0
 [ -z "${HOSTS_PARTITION:-}" ] || delay=5 jitter=2 loss=1
-echo "network: by $by, $delay ms, give or take $jitter, $loss% are lost" | sed 's/by none.*/no delay and no loss: there is no netem here, and no packet socket/'
+echo "network: by $by, $delay ms, plus or minus $jitter, $loss% lost" | sed 's/by none.*/no delay and no loss: neither netem nor packet sockets are available/'
 # A process keeps the namespaces of each host alive. It prints a line once they exist and ends with this script.
 for n in 1 2 3; do
   # shellcheck disable=SC2016  # the inner shell expands it
@@ -68,7 +70,7 @@ switch=
 if [ $by = bridge ]; then "$HOSTS_BRIDGE" $delay $jitter $loss port1 port2 port3 & switch=$!; fi
 # misroute N OTHER: makes node N send its packets for node OTHER to an Ethernet address that does not exist.
 misroute() { on "$1" ip neigh replace "10.7.0.$2" lladdr 02:00:00:00:00:09 dev eth0 nud permanent; }
-# cut and join: begin and end the partition: node2 from all others or, by HOSTS_CUT, only from node3.
+# cut and join: begin and end the partition of node2 from all others or, with HOSTS_CUT, only from node3.
 cut() {
   if [ "${HOSTS_CUT:-}" = "node2 from node3" ]; then misroute 2 3 && misroute 3 2; return; fi
   if [ -n "$switch" ]; then kill -USR1 $switch; else ip link set port2 nomaster; fi

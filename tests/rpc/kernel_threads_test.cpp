@@ -1,5 +1,5 @@
-// Handlers that compute at once share the process's budget of kernel threads (docs/threads.md): each has its own
-// thread, and others help while there is room beside all of them.
+// Concurrent handlers share the process's budget of kernel threads (docs/threads.md). Each handler has its own thread;
+// helpers join while the budget has room for them beside all handlers.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <thread>
@@ -22,7 +22,7 @@ struct Budget {
   int before;
 };
 
-/// How many there are now, and how many there were at most.
+/// The current number of threads inside, and the highest so far.
 struct Watched {
   void enter() {
     const int number = ++now;
@@ -33,14 +33,14 @@ struct Watched {
   std::atomic<int> now{0}, most{0};
 };
 
-/// Threads inside the bodies of handlers' kernels, and those among them that help a handler.
+/// Threads inside the kernels of handlers, and those among them that help a handler.
 struct Scene {
   Watched all, helpers;
   std::atomic<int> handlers{0}, ready{0}, arrived{0}, done{0}, alone{0};
 };
 Scene* scene = nullptr;
 
-/// The sum of [0, count), by a kernel that is watched.
+/// The sum of [0, count), computed by a kernel that counts its threads.
 int64_t watched_sum(int64_t count) {
   const auto me = std::this_thread::get_id();
   std::atomic<int64_t> sum = 0;
@@ -48,7 +48,7 @@ int64_t watched_sum(int64_t count) {
     const bool helper = std::this_thread::get_id() != me;
     scene->all.enter();
     if (helper) scene->helpers.enter();
-    std::this_thread::yield();  // others come in meanwhile
+    std::this_thread::yield();  // lets other threads enter
     for (int64_t i = begin; i < end; ++i) sum += i;
     if (helper) scene->helpers.leave();
     scene->all.leave();
@@ -56,18 +56,18 @@ int64_t watched_sum(int64_t count) {
   return sum;
 }
 
-/// Within a kernel that all handlers are inside of, from before until after. Waits for the others: all `handlers` must
-/// have a thread of the agent's.
+/// Runs kernels while all handlers are inside an outer kernel. Each handler waits for the others, so all `handlers`
+/// need a thread of the agent.
 int64_t sum_inside(int64_t count) {
   const auto all_of = [](std::atomic<int>& number) {
     if (!Cluster::eventually([&] { return number >= scene->handlers; }, 60s)) ++scene->alone;
   };
-  // At once, so that each asks for what the others have left.
+  // All begin at once, so that each requests what the others have left of the budget.
   ++scene->ready;
   all_of(scene->ready);
   int64_t sum = 0;
   cpu::parallel_for(2, 1, [&](int64_t begin, int64_t) {
-    if (begin != 0) return;  // one of the two, whoever takes it
+    if (begin != 0) return;  // only one of the two chunks
     ++scene->arrived;
     all_of(scene->arrived);
     for (int i = 0; i < 3; ++i) sum = watched_sum(count);
@@ -77,7 +77,7 @@ int64_t sum_inside(int64_t count) {
   return sum;
 }
 
-/// Kernels one after the other, as handlers do: watched ones, and operations on tensors.
+/// Runs kernels one after the other, as handlers do: counted ones, and operations on tensors.
 double sums_and_products(int64_t count, const Tensor& numbers) {
   const Tensor a = raw::view(raw::narrow(numbers, 0, 0, 120 * 120), {120, 120});
   double total = 0;
@@ -96,7 +96,7 @@ auto call_all(int handlers, Call call) {
   return wait_all(futures);
 }
 
-BOOST_AUTO_TEST_CASE(handlers_inside_kernels_have_helpers_only_where_the_budget_has_room_beside_all_of_them) {
+BOOST_AUTO_TEST_CASE(helpers_join_only_within_the_budget) {
   Cluster cluster(2, {.num_worker_threads = 16});
   struct Case {
     int handlers, budget;
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(handlers_inside_kernels_have_helpers_only_where_the_budget_
   BOOST_TEST(Cluster::eventually([] { return cpu::threads_inside() == 0; }));
 }
 
-BOOST_AUTO_TEST_CASE(sixteen_handlers_that_come_and_go_have_fewer_helpers_than_the_budget_and_right_results) {
+BOOST_AUTO_TEST_CASE(changing_handlers_keep_the_budget_and_results) {
   Cluster cluster(2, {.num_worker_threads = 16});
   const Tensor numbers = raw::arange(0, 80'000, 1, kFloat64);
   Scene here;
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(sixteen_handlers_that_come_and_go_have_fewer_helpers_than_t
           call_all(16, [&](int i) { return rpc_async<&sums_and_products>(cluster[0], 1, int64_t{1000 + i}, numbers); });
       BOOST_TEST(results == expected, boost::test_tools::per_element());
     }
-    // A helper that came while there was room ends its chunk beside those who came later.
+    // A helper that joined while there was room finishes its chunk beside handlers that began later.
     BOOST_TEST(here.helpers.most <= threads - 1, here.helpers.most << " helpers, a budget of " << threads);
     BOOST_TEST(here.all.most <= 16 + threads - 1, here.all.most << " inside, a budget of " << threads);
   }

@@ -6,7 +6,7 @@
 #include "tests/rpc/process.h"
 #include "tests/rpc/reserved_port.h"
 
-// One program under many launchers' variables. The launchers themselves: tests/launchers.
+// One program under the variables of many launchers. tests/launchers runs the launchers themselves.
 
 BOOST_AUTO_TEST_SUITE(launch)
 
@@ -31,8 +31,8 @@ std::string outcome(const std::string& arguments, const Environment& variables =
 
 using tendril::test::contains;
 
-/// What the program's workers said themselves. Workers that begin slowly also log whom they wait for, and whom they
-/// have refused: not what is asked here.
+/// The lines printed by the program's workers. Omits the library's notes: workers that start slowly also log which
+/// workers are missing or were refused.
 std::set<std::string> lines_of(const std::string& text) {
   std::set<std::string> lines;
   for (std::size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
@@ -42,7 +42,7 @@ std::set<std::string> lines_of(const std::string& text) {
 
 std::string number(int value) { return std::to_string(value); }
 
-/// Two processes with a launcher's variables for each rank; what they say.
+/// Runs two processes with the variables that a launcher sets for each rank, and returns the lines they print.
 std::set<std::string> two(const std::function<Environment(int rank)>& variables) {
   const test::ReservedPort port;
   std::vector<Process> processes;
@@ -67,14 +67,14 @@ std::set<std::string> hello(const std::string& local, const std::string& by) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(alone_a_program_starts_its_workers_itself) {
+BOOST_AUTO_TEST_CASE(program_alone_spawns_its_workers) {
   BOOST_TEST(lines_of(outcome("meet --default 2")) == hello("rank of 2", "rpc::spawn"),
              boost::test_tools::per_element());
   BOOST_TEST(lines_of(outcome("meet --size 2 --default 5")) == hello("rank of 2", "rpc::spawn"),
              boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_group_of_one_runs_in_the_program_itself) {
+BOOST_AUTO_TEST_CASE(group_of_one_runs_in_the_program) {
   BOOST_TEST(outcome("meet") == "hello from 0 of 1, local 0 of 1, by rpc::launch\n");
   Process process = start("pid");
   const std::string worker = process.line(), main = process.line();
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(ranks_can_be_given_by_flags) {
   BOOST_TEST(lines == hello("-1 of -1", "hand"), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(it_joins_where_a_launcher_started_it) {
+BOOST_AUTO_TEST_CASE(launchers_are_detected_by_their_variables) {
   const auto check = [](const char* local, const char* by, const std::function<Environment(int)>& variables) {
     BOOST_TEST_CONTEXT(by) { BOOST_TEST(two(variables) == hello(local, by), boost::test_tools::per_element()); }
   };
@@ -119,14 +119,14 @@ BOOST_AUTO_TEST_CASE(it_joins_where_a_launcher_started_it) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_spawns_leaves_its_launchers_group_out_of_it) {
+BOOST_AUTO_TEST_CASE(spawned_workers_ignore_the_launchers_group) {
   const Environment torchrun = {"TORCHELASTIC_RUN_ID=x", "RANK=3",        "WORLD_SIZE=4",  "LOCAL_RANK=3",
                                 "LOCAL_WORLD_SIZE=4",    "MASTER_PORT=1", "TENDRIL_PORT=1"};
   BOOST_TEST(lines_of(outcome("spawn", torchrun)) == hello("rank of 2", "rpc::spawn"),
              boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(combinations_that_cannot_be_meant_are_refused) {
+BOOST_AUTO_TEST_CASE(contradictory_settings_are_rejected) {
   const Environment mpi = {"PMI_RANK=0", "PMI_SIZE=2", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=2"};
   const std::tuple<const char*, Environment, const char*> cases[] = {
       {"meet --size 3", mpi,
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(combinations_that_cannot_be_meant_are_refused) {
   BOOST_TEST(contains(outcome("meet", {"SLURM_JOB_ID=5", "SLURM_NTASKS=2"}), program + " meet (or unset SLURM_JOB_ID"));
 }
 
-BOOST_AUTO_TEST_CASE(what_a_main_does_not_catch_is_one_line_and_no_abort) {
+BOOST_AUTO_TEST_CASE(uncaught_error_is_one_line_without_abort) {
   Process process = start("bare", {"PMI_RANK=0", "PMI_SIZE=3"});
   BOOST_TEST(process.rest(120s) ==
              "rpc: this process ends because of an uncaught exception: tendril::rpc::UsageError: rpc::launch: this "
@@ -158,19 +158,19 @@ BOOST_AUTO_TEST_CASE(what_a_main_does_not_catch_is_one_line_and_no_abort) {
   BOOST_TEST(process.wait().code == 70);
 }
 
-BOOST_AUTO_TEST_CASE(a_function_that_returns_other_than_0_has_failed_wherever_it_ran) {
+BOOST_AUTO_TEST_CASE(nonzero_return_value_is_a_failure) {
   BOOST_TEST(contains(outcome("fail"), "SpawnError of rank 0: rpc::launch: the function returned 3 for rank 0"));
   BOOST_TEST(
       contains(outcome("fail --default 2"), "SpawnError of rank 0: rpc::spawn: the worker of rank 0 of 2 failed"));
 }
 
-BOOST_AUTO_TEST_CASE(who_was_detected_is_shown_on_request) {
+BOOST_AUTO_TEST_CASE(detected_launcher_is_shown_on_request) {
   const std::string text = outcome("meet", {"TENDRIL_SHOW_LAUNCH=1", "RANK=0", "WORLD_SIZE=1"});
   BOOST_TEST(
       contains(text, "rpc: worker 'w0' is rank 0 of 1 at 127.0.0.1:0, started by hand (RANK=0, WORLD_SIZE=1)\n"));
 }
 
-BOOST_AUTO_TEST_CASE(an_error_while_joining_names_the_launcher) {
+BOOST_AUTO_TEST_CASE(join_error_names_the_launcher) {
   const test::ReservedPort port;
   Process stranger = start("meet --rank 0 --size 3 --port " + number(port.number()));
   const std::string text = outcome("meet", {"PMI_RANK=1", "PMI_SIZE=2", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2",

@@ -28,7 +28,7 @@ int add(int a, int b) { return a + b; }
 std::atomic<int> hops{0};
 std::vector<std::shared_ptr<Agent>> agents;  // by rank; the workers of one process have no default agent
 
-/// Passes itself on around the ring; nobody waits for it.
+/// Calls itself on the next worker of the ring, without waiting for the result.
 void hop(int at, int left) {
   ++hops;
   if (left > 0) {
@@ -52,7 +52,7 @@ struct Counter {
 
 using namespace leaving_test;
 
-BOOST_AUTO_TEST_CASE(references_still_held_at_shutdown_are_released_and_fail_afterwards) {
+BOOST_AUTO_TEST_CASE(held_references_are_released_at_shutdown) {
   const Party party(2);
   std::latch seen(2);
   party
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(references_still_held_at_shutdown_are_released_and_fail_aft
       .expect_none();
 }
 
-BOOST_AUTO_TEST_CASE(follow_up_calls_that_nobody_waits_for_finish_before_shutdown_returns) {
+BOOST_AUTO_TEST_CASE(follow_up_calls_finish_before_shutdown_returns) {
   for (const int threads : {1, 16}) {
     const Party party(4, {.num_worker_threads = threads});
     hops = 0;
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(follow_up_calls_that_nobody_waits_for_finish_before_shutdow
   }
 }
 
-BOOST_AUTO_TEST_CASE(idle_workers_wait_for_a_busy_one_that_still_calls_them) {
+BOOST_AUTO_TEST_CASE(idle_workers_wait_for_a_busy_one) {
   for (const int threads : {1, 16}) {
     const Party party(3, {.num_worker_threads = threads});
     std::atomic<bool> busy_is_done{false};
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(idle_workers_wait_for_a_busy_one_that_still_calls_them) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_shutdown_that_takes_too_long_names_who_is_missing) {
+BOOST_AUTO_TEST_CASE(shutdown_timeout_names_missing_workers) {
   const Party party(3);
   std::latch told(2);
   const Results results = party.run([&](int rank) {
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_that_takes_too_long_names_who_is_missing) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_shutdown_that_takes_too_long_names_who_is_busy_and_with_what) {
+BOOST_AUTO_TEST_CASE(shutdown_timeout_names_busy_workers) {
   const Party party(2);
   std::latch open(1);
   gate = &open;
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_that_takes_too_long_names_who_is_busy_and_with_w
     Group group(name_of(rank), party.options_of(rank));
     if (rank == 0) rpc_async<&wait_at_gate>(*group.agent(), 1, CallOptions{.timeout = 0s});
     group.barrier();
-    // Shutting down waits for the handler: it returns once the group has abandoned it.
+    // Shutting down waits for the handler, which returns once the group has abandoned it.
     std::jthread opener([&, agent = group.agent()] {
       // `shutdown` below closes the connection at its deadline, when it abandons the handler.
       (void)tendril::test::holds_within(60s, [&] { return !agent->is_connected(1 - rank); });
@@ -154,12 +154,12 @@ BOOST_AUTO_TEST_CASE(a_shutdown_that_takes_too_long_names_who_is_busy_and_with_w
   });
   const std::string all = results.errors[0] + results.errors[1];
   BOOST_TEST(contains(all, "still busy: "));
-  // Both are busy with the one call; who says so first, says it for both.
+  // Both workers are busy with the same call. The first one to report it reports it for both.
   BOOST_TEST((contains(all, "1 received calls not answered") || contains(all, "1 calls pending (to 'w1')")), all);
   for (const std::string& error : results.errors) BOOST_TEST(contains(error, "rpc::shutdown ('w"));
 }
 
-BOOST_AUTO_TEST_CASE(leaving_alone_does_not_wait_and_others_learn_of_it) {
+BOOST_AUTO_TEST_CASE(leaving_alone_does_not_wait) {
   const Party party(3);
   std::latch gone(1);
   const Results results = party.run([&](int rank) {
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(leaving_alone_does_not_wait_and_others_learn_of_it) {
                         "worker 'w1' (rank 1) has left the group while others are at 'shutdown'"));
 }
 
-BOOST_AUTO_TEST_CASE(after_shutdown_calls_and_barriers_are_refused_and_a_second_one_does_nothing) {
+BOOST_AUTO_TEST_CASE(shutdown_is_final_and_repeatable) {
   const Party party(2);
   party
       .run([&](int rank) {

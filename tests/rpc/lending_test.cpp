@@ -1,4 +1,4 @@
-// Tensors on devices between processes of one host, as handles of device memory (docs/decisions/0030).
+// Device tensors sent between processes of one host, as handles of device memory (docs/decisions/0030).
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ using test::contains;
 
 namespace {
 
-/// All that a scenario prints, its error output included.
+/// Everything that a scenario prints, including its error output.
 std::string outcome(const std::string& scenario, std::vector<std::string> environment = {}) {
   test::Process process({"/bin/sh", "-c", "exec " TENDRIL_TEST_PROGRAMS "/lending_scenarios " + scenario + " 2>&1"},
                         std::move(environment));
@@ -43,21 +43,17 @@ boost::test_tools::assertion_result two_devices(boost::unit_test::test_unit_id) 
 BOOST_TEST_DECORATOR(*boost::unit_test::precondition(lending::has_device))
 BOOST_AUTO_TEST_SUITE(lending)
 
-BOOST_AUTO_TEST_CASE(tensors_of_all_layouts_go_both_ways_and_all_is_given_back) {
-  BOOST_TEST(outcome("tensors") == "no error\n");
-}
+BOOST_AUTO_TEST_CASE(all_layouts_are_lent_and_returned) { BOOST_TEST(outcome("tensors") == "no error\n"); }
 
-BOOST_AUTO_TEST_CASE(what_is_sent_is_what_it_was_when_it_was_sent) { BOOST_TEST(outcome("in_place") == "no error\n"); }
+BOOST_AUTO_TEST_CASE(sent_tensors_keep_their_values) { BOOST_TEST(outcome("in_place") == "no error\n"); }
 
-BOOST_AUTO_TEST_CASE(a_session_that_loses_its_connection_goes_on_lending) {
-  BOOST_TEST(outcome("cut") == "no error\n");
-}
+BOOST_AUTO_TEST_CASE(lending_continues_after_a_reconnect) { BOOST_TEST(outcome("cut") == "no error\n"); }
 
-BOOST_AUTO_TEST_CASE(a_map_may_lead_to_another_device, *boost::unit_test::precondition(two_devices)) {
+BOOST_AUTO_TEST_CASE(map_may_lead_to_another_device, *boost::unit_test::precondition(two_devices)) {
   BOOST_TEST(outcome("devices") == "no error\n");
 }
 
-BOOST_AUTO_TEST_CASE(memory_of_a_lost_receiver_serves_again_when_its_process_has_ended) {
+BOOST_AUTO_TEST_CASE(memory_of_a_lost_receiver_is_reused) {
   const test::ReservedPort port;
   std::vector<test::Process> workers;
   for (const int rank : {0, 1, 2}) {
@@ -70,12 +66,12 @@ BOOST_AUTO_TEST_CASE(memory_of_a_lost_receiver_serves_again_when_its_process_has
   BOOST_TEST(contains(text, "no error\n"), text);
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_lent_unless_both_say_so) {
+BOOST_AUTO_TEST_CASE(lending_requires_both_workers) {
   BOOST_TEST(outcome("neither") == "no error\n");
   BOOST_TEST(outcome("first") == "no error\n");
 }
 
-BOOST_AUTO_TEST_CASE(the_environment_may_say_so_for_both) {
+BOOST_AUTO_TEST_CASE(environment_enables_lending_for_both) {
   BOOST_TEST(contains(outcome("neither", {"TENDRIL_CUDA_IPC=1"}), "error: "));  // something was lent
 }
 
@@ -83,12 +79,11 @@ BOOST_AUTO_TEST_CASE(nothing_is_lent_over_tcp) {
   BOOST_TEST(outcome("both", {"TENDRIL_TRANSPORT=tcp"}) == "no error\n");
 }
 
-/// On emulated devices: a real one's process cannot be given another.
-BOOST_AUTO_TEST_CASE(nothing_is_lent_to_a_process_that_does_not_see_the_device,
-                     *boost::unit_test::precondition(emulated)) {
+/// Needs emulated devices: a process cannot be given another real device.
+BOOST_AUTO_TEST_CASE(nothing_is_lent_without_access_to_device, *boost::unit_test::precondition(emulated)) {
   const std::string text = outcome("other_devices");
   BOOST_TEST(contains(text, "no error\n"), text);
-  // Once, however many tensors go.
+  // Reported once, however many tensors are sent.
   const std::string said =
       "rpc: tensors on devices are sent from worker 'w0' to worker 'w1' (rank 1) through host memory";
   BOOST_TEST(contains(text, said), text);
@@ -96,7 +91,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_lent_to_a_process_that_does_not_see_the_device,
   BOOST_TEST(contains(text, "this process does not see that device"), text);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_forged_ends_the_session_and_says_why) {
+BOOST_AUTO_TEST_CASE(forged_messages_end_the_session) {
   const auto forged = [](const std::string& what) { return outcome("forge " + what, {"TENDRIL_LOG=info"}); };
   const auto check = [&](const std::string& what, const std::string& expected) {
     const std::string text = forged(what);
@@ -112,8 +107,6 @@ BOOST_AUTO_TEST_CASE(what_is_forged_ends_the_session_and_says_why) {
   check("answer", "bad lending message: segment 3 is not on offer for cuda:0");
 }
 
-BOOST_AUTO_TEST_CASE(wrong_handles_are_refused_and_the_right_one_is_opened) {
-  BOOST_TEST(outcome("handles") == "no error\n");
-}
+BOOST_AUTO_TEST_CASE(wrong_handles_are_rejected_right_one_opened) { BOOST_TEST(outcome("handles") == "no error\n"); }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -30,7 +30,7 @@ class Meeting {
   int arrived_ = 0;
 } meeting;
 
-/// Returns its argument once kTogether calls have begun, so that they use as many arenas.
+/// Returns its argument once kTogether calls have begun, so that they use that many arenas.
 std::vector<std::string> same(std::vector<std::string> lines) {
   blocking([] { meeting.meet(); });
   return lines;
@@ -47,10 +47,10 @@ std::size_t resident_mib() {
 void check_given_back(std::size_t before) {
   const std::size_t after = resident_mib();
   BOOST_TEST_MESSAGE("resident memory: " << before << " MiB before, " << after << " MiB after the burst");
-  if (after < before + 32) return;  // this allocator keeps nothing
+  if (after < before + 32) return;  // this allocator retains nothing
   const auto has_fallen = [&] { return resident_mib() < after - (after - before) / 8; };
-  BOOST_TEST(Cluster::eventually(has_fallen, 60s), resident_mib() << " MiB are resident still");
-  BOOST_TEST_MESSAGE("and " << resident_mib() << " MiB at rest");
+  BOOST_TEST(Cluster::eventually(has_fallen, 60s), resident_mib() << " MiB are still resident");
+  BOOST_TEST_MESSAGE("and " << resident_mib() << " MiB when idle");
 }
 
 /// Makes a burst of calls, and waits until the idle worker has returned its memory to the system.
@@ -66,9 +66,9 @@ void make_burst(Cluster& cluster) {
   check_given_back(before);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_at_rest_gives_back_what_a_burst_took) {
+BOOST_AUTO_TEST_CASE(idle_worker_returns_memory_after_a_burst) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  BOOST_TEST_MESSAGE("skipped: sanitizers have an allocator of their own");
+  BOOST_TEST_MESSAGE("skipped: sanitizers use their own allocator");
 #else
   Cluster cluster(2);
   make_burst(cluster);
@@ -77,16 +77,16 @@ BOOST_AUTO_TEST_CASE(a_worker_at_rest_gives_back_what_a_burst_took) {
 
 int number() { return 7; }
 
-BOOST_AUTO_TEST_CASE(released_references_give_memory_back) {
+BOOST_AUTO_TEST_CASE(released_references_return_memory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  BOOST_TEST_MESSAGE("skipped: sanitizers have an allocator of their own");
+  BOOST_TEST_MESSAGE("skipped: sanitizers use their own allocator");
 #else
   Cluster cluster(2);
   const std::size_t before = resident_mib();
   std::vector<RRef<int> > references;
   for (int i = 0; i < 70'000; ++i) references.push_back(remote<&number>(cluster[0], 1));
   for (const auto& reference : references) reference.to_here();
-  make_burst(cluster);  // after which the memory of the calls above has been returned, too
+  make_burst(cluster);  // also returns the memory of the calls above
   references.clear();
   check_given_back(before);
 #endif

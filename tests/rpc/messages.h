@@ -10,7 +10,7 @@
 
 #include "tendril/rpc/wire/wire.h"
 
-/// What tests of the wire share.
+/// Helpers for tests of the wire format.
 namespace tendril::rpc::testing {
 
 inline Bytes bytes_of(std::string_view text) {
@@ -18,7 +18,7 @@ inline Bytes bytes_of(std::string_view text) {
   return {data, data + text.size()};
 }
 
-/// A file of tests/rpc/data.
+/// Reads a file in tests/rpc/data.
 inline Bytes golden(const std::string& name) {
   std::ifstream file(std::string(TENDRIL_TEST_DATA) + "/" + name, std::ios::binary);
   if (!file) throw std::runtime_error("no file " + name + " in " TENDRIL_TEST_DATA);
@@ -41,7 +41,7 @@ inline Bytes bytes_of(const Frame& frame, std::size_t buffers_at_once = 64) {
   return all;
 }
 
-/// Feeds bytes to a reader, at most `step` at a time, and returns the messages they make.
+/// Feeds bytes to a reader, at most `step` at a time, and returns the messages that they contain.
 inline std::vector<Message> read_all(FrameReader& reader, std::span<const std::byte> bytes,
                                      std::size_t step = SIZE_MAX) {
   std::vector<Message> messages;

@@ -12,7 +12,7 @@
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/reserved_port.h"
 
-/// Groups whose workers are threads of one process: each has an agent of its own, and they talk over real sockets.
+/// Groups whose workers are threads of one process. Each has its own agent, and they use real sockets.
 namespace group_party {
 
 using namespace tendril::rpc;
@@ -21,7 +21,7 @@ using tendril::test::ReservedPort;
 using tendril::test::text_of_error;
 
 struct Results {
-  std::vector<std::string> errors;  ///< by rank; empty: none
+  std::vector<std::string> errors;  ///< by rank; empty if the worker succeeded
   void expect_none() const {
     for (const std::string& error : errors) BOOST_TEST(error == "");
   }
@@ -32,13 +32,13 @@ inline std::string name_of(int rank) {
   return name.append(std::to_string(rank));
 }
 
-/// As BOOST_TEST, in a worker's thread: Boost.Test's own checks are for one thread. The worker fails with the text.
+/// Like BOOST_TEST, for use in worker threads, where Boost.Test's checks are not safe. The worker fails with the text.
 #define EXPECT(condition)                                                                           \
   do {                                                                                              \
     if (!(condition)) throw std::logic_error("line " + std::to_string(__LINE__) + ": " #condition); \
   } while (false)
 
-/// A group of `world_size` threads on a port of its own.
+/// A group of `world_size` threads with its own port.
 struct Party {
   explicit Party(int size, InitOptions with = {}) : world_size(size), options(std::move(with)) {
     if (options.init_timeout == InitOptions{}.init_timeout) options.init_timeout = 30s;
@@ -59,7 +59,7 @@ struct Party {
           [&, rank] { results.errors[static_cast<std::size_t>(rank)] = text_of_error([&] { worker(rank); }); });
     return results;
   }
-  /// Joins, runs `body`, leaves gracefully.
+  /// Joins, runs `body` and leaves gracefully on each rank.
   Results run_joined(const std::function<void(Group&, int)>& body, const ShutdownOptions& leaving = {}) const {
     return run([&](int rank) {
       Group group(name_of(rank), options_of(rank));

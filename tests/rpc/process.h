@@ -26,21 +26,21 @@ using SteadyClock = std::chrono::steady_clock;
 
 /// How a process ended.
 struct Ended {
-  int code = -1;   ///< of exit, or -1
-  int signal = 0;  ///< that killed it, or 0
+  int code = -1;   ///< exit code, or -1
+  int signal = 0;  ///< the signal that killed it, or 0
 };
 
-/// Processes whose parent dies become children of this one, so that their end can be awaited.
+/// Makes orphaned descendants children of this process, so that it can wait for their end.
 inline void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
-/// Waits until the child has ended and reaps it. Throws after 60 s.
+/// Waits until the child has ended and reaps it. Throws after `limit`.
 inline Ended wait_for_end(pid_t pid, std::chrono::milliseconds limit = 60s) {
   const auto deadline = SteadyClock::now() + limit;
   for (;;) {
     int status = 0;
     const pid_t got = ::waitpid(pid, &status, WNOHANG);
     if (got == pid) return WIFSIGNALED(status) ? Ended{-1, WTERMSIG(status)} : Ended{WEXITSTATUS(status), 0};
-    // ECHILD: an orphan whose dead parent is still its parent for a moment.
+    // ECHILD: for a moment, an orphan still belongs to its dead parent.
     if (got < 0 && (errno != ECHILD || ::kill(pid, 0) != 0))
       throw std::runtime_error("no child process " + std::to_string(pid));
     if (SteadyClock::now() > deadline) throw std::runtime_error("process " + std::to_string(pid) + " did not end");
@@ -60,7 +60,7 @@ inline void stop(pid_t pid) {
   }
 }
 
-/// A program that runs, and the lines it prints. Killed by the destructor.
+/// A running program and the lines that it prints. The destructor kills it.
 class Process {
  public:
   /// `arguments[0]` is the program's path; `variables` ("NAME=value") are added to the environment.
@@ -96,7 +96,7 @@ class Process {
   pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
 
-  /// The next line of output, without its end. Throws after 60 s or at the end of the output.
+  /// The next line of output, without its end. Throws after `limit` or at the end of the output.
   std::string line(std::chrono::milliseconds limit = 60s) {
     const auto deadline = SteadyClock::now() + limit;
     std::size_t end;
@@ -106,7 +106,7 @@ class Process {
     text_.erase(0, end + 1);
     return result;
   }
-  /// Everything that was not read by line(), until every process that holds the output has closed it.
+  /// Returns the output that line() has not read, once every process that holds the output has closed it.
   std::string rest(std::chrono::milliseconds limit = 60s) {
     const auto deadline = SteadyClock::now() + limit;
     while (read_more(deadline)) {

@@ -1,4 +1,4 @@
-// The functions that act on the one group of this process.
+// The functions that act on the default group of this process.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <functional>
@@ -38,7 +38,7 @@ struct Counter {
 
 using namespace process_group_test;
 
-BOOST_AUTO_TEST_CASE(before_init_and_after_shutdown_everything_is_refused) {
+BOOST_AUTO_TEST_CASE(calls_outside_a_group_are_rejected) {
   auto check = [] {
     BOOST_TEST(!is_initialized());
     const std::vector<std::function<void()>> uses = {
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(before_init_and_after_shutdown_everything_is_refused) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_second_init_is_refused_and_the_first_stays) {
+BOOST_AUTO_TEST_CASE(second_init_is_rejected) {
   init_rpc("w0", {.rank = 0, .world_size = 1});
   BOOST_TEST(text_of_error([] { init_rpc("again", {.rank = 0, .world_size = 1}); }) ==
              "UsageError: init_rpc ('again'): RPC is initialised already, as 'w0'; shut it down first");
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_second_init_is_refused_and_the_first_stays) {
   shutdown();
 }
 
-BOOST_AUTO_TEST_CASE(a_failed_init_can_be_repeated) {
+BOOST_AUTO_TEST_CASE(failed_init_can_be_repeated) {
   BOOST_TEST(contains(text_of_error([] { init_rpc("no spaces", {.rank = 0, .world_size = 1}); }), "UsageError: "));
   BOOST_TEST(!is_initialized());
   init_rpc("w0", {.rank = 0, .world_size = 1});
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(workers_are_found_by_name_and_rank) {
   shutdown();
 }
 
-BOOST_AUTO_TEST_CASE(the_default_timeout_can_be_changed_for_later_calls) {
+BOOST_AUTO_TEST_CASE(default_timeout_can_be_changed) {
   init_rpc("w0", {.rank = 0, .world_size = 1, .rpc_timeout = 7s});
   BOOST_TEST((get_rpc_timeout() == 7s));
   std::latch open(1);
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(the_default_timeout_can_be_changed_for_later_calls) {
   shutdown();
 }
 
-BOOST_AUTO_TEST_CASE(shutdown_in_a_handler_is_refused) {
+BOOST_AUTO_TEST_CASE(shutdown_in_a_handler_is_rejected) {
   init_rpc("w0", {.rank = 0, .world_size = 1});
   BOOST_TEST(contains(text_of_error([] { rpc_sync<&leave>(0); }), "called in a handler"));
   shutdown();

@@ -11,7 +11,7 @@
 #include "tests/rpc/reserved_port.h"
 #include "tests/wait_until.h"
 
-// Groups of real processes: what happens when one is killed, stopped, or ends early.
+// Groups of real processes, and what happens when one is killed, stopped, or ends early.
 
 BOOST_AUTO_TEST_SUITE(processes)
 
@@ -23,7 +23,7 @@ namespace {
 
 const std::string program = TENDRIL_TEST_PROGRAMS "/group_scenarios";
 
-/// All that a scenario prints, until it and its workers are gone.
+/// Returns everything that a scenario prints until it and its workers have ended.
 std::string outcome(const std::string& scenario) {
   Process process({program, scenario});
   std::string text = process.rest(120s);
@@ -47,7 +47,7 @@ std::vector<pid_t> read_pids(Process& process, int count) {
   return pids;
 }
 
-/// Starts one worker by hand, by a command of the shell.
+/// Starts one worker by hand, with a shell command.
 Process started(const std::string& command, int rank, int world_size, const test::ReservedPort& port,
                 std::vector<std::string> environment) {
   environment.emplace_back("MASTER_ADDR=127.0.0.1");
@@ -60,7 +60,8 @@ Process started(const std::string& command, int rank, int world_size, const test
   return Process({"/bin/sh", "-c", command}, environment);
 }
 
-/// ... its error output joins the other one, without the notes of slow starts if not asked for.
+/// Starts a worker that runs `scenario`, with its error output joined to its output. Omits notes about slow starts,
+/// unless `environment` sets another log level.
 Process member(const std::string& scenario, int rank, int world_size, const test::ReservedPort& port,
                std::vector<std::string> environment = {}) {
   environment.insert(environment.begin(), "TENDRIL_LOG=error");
@@ -90,23 +91,23 @@ class TemporaryFolder {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(spawned_workers_form_a_group_and_call_each_other) {
+BOOST_AUTO_TEST_CASE(spawned_workers_call_each_other) {
   BOOST_TEST(outcome("call_all") == "no error\n");
   BOOST_TEST(outcome("call_all_1") == "no error\n");
 }
 
 BOOST_AUTO_TEST_CASE(twenty_four_processes_form_a_group) { BOOST_TEST(outcome("many") == "no error\n"); }
 
-BOOST_AUTO_TEST_CASE(a_small_call_does_not_wait_for_a_large_one_before_it) {
+BOOST_AUTO_TEST_CASE(small_call_overtakes_a_large_one) {
   BOOST_TEST(outcome("overtake") == "a small call\na tensor of 67108864\nno error\n");
 }
 
-BOOST_AUTO_TEST_CASE(one_program_may_form_groups_again_and_again) {
+BOOST_AUTO_TEST_CASE(groups_can_be_formed_repeatedly) {
   BOOST_TEST(outcome("spawn_three_times") == "no error\n");
   BOOST_TEST(outcome("init_three_times") == "no error\n");
 }
 
-BOOST_AUTO_TEST_CASE(workers_started_by_hand_find_each_other_in_any_order) {
+BOOST_AUTO_TEST_CASE(workers_join_in_any_order) {
   const test::ReservedPort port;
   std::vector<Process> workers;
   for (const int rank : {2, 0, 1}) workers.push_back(member("member", rank, 3, port));
@@ -116,11 +117,11 @@ BOOST_AUTO_TEST_CASE(workers_started_by_hand_find_each_other_in_any_order) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_killed_peer_fails_its_calls_at_once_and_the_shutdown_names_it) {
+BOOST_AUTO_TEST_CASE(killed_peer_fails_calls_and_is_named) {
   const test::ReservedPort port;
   std::vector<Process> workers;
   for (const int rank : {0, 1, 2}) workers.push_back(member("lose_a_peer", rank, 3, port));
-  // The calls' own timeout is 60 s and would read TimeoutError.
+  // The calls' own timeout of 60 s would give a TimeoutError.
   BOOST_TEST(
       contains(workers[0].line(), "PeerLostError (may have run): call of group_scenarios::kill_yourself: worker"));
   BOOST_TEST(
@@ -136,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_killed_peer_fails_its_calls_at_once_and_the_shutdown_name
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_killed_rank_0_ends_the_others_wait) {
+BOOST_AUTO_TEST_CASE(killed_rank_0_ends_the_others_wait) {
   const test::ReservedPort port;
   std::vector<Process> workers;
   for (const int rank : {0, 1, 2}) workers.push_back(member("wait_for_rank_0", rank, 3, port));
@@ -145,7 +146,7 @@ BOOST_AUTO_TEST_CASE(a_killed_rank_0_ends_the_others_wait) {
   for (const std::size_t rank : {1, 2}) BOOST_TEST(contains(workers[rank].line(), "rank 0 is gone"));
 }
 
-/// Ranks 0 and 1 of a group of three, connected with each other. Rank 2 never comes.
+/// Starts ranks 0 and 1 of a group of three and waits until they are connected. Rank 2 never joins.
 std::array<Process, 2> two_of_three(const std::string& scenario, const test::ReservedPort& port) {
   std::array<Process, 2> workers{member(scenario, 0, 3, port, {"TENDRIL_LOG=info"}), member(scenario, 1, 3, port)};
   for (std::string line; !contains(line, "is connected with worker 'w1'");) {
@@ -189,7 +190,7 @@ BOOST_AUTO_TEST_CASE(stopped_worker_fails_init_rpc) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_killed_worker_is_started_anew_and_all_go_on) {
+BOOST_AUTO_TEST_CASE(restarted_worker_rejoins_its_group) {
   const test::ReservedPort port;
   std::vector<Process> workers;
   for (const int rank : {0, 1, 2}) workers.push_back(member("killed_and_started_anew", rank, 3, port));
@@ -201,7 +202,7 @@ BOOST_AUTO_TEST_CASE(a_killed_worker_is_started_anew_and_all_go_on) {
     BOOST_TEST(contains(waits, name + " waits: PeerLostError"), waits);
     BOOST_TEST(contains(waits, "worker 'w2' (rank 2) is gone while others are at 'barrier'"), waits);
     BOOST_TEST(contains(waited, name + " waited: PeerLostError (may have run): "), waited);
-    BOOST_TEST(workers[rank].line() == name + " goes on: no error");
+    BOOST_TEST(workers[rank].line() == name + " continues: no error");
   }
   Process again = member("killed_and_started_anew", 2, 3, port);
   BOOST_TEST(again.line() == "w2 is back");
@@ -219,7 +220,7 @@ BOOST_AUTO_TEST_CASE(a_killed_worker_is_started_anew_and_all_go_on) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_was_killed_is_started_anew_while_another_waits_in_shutdown) {
+BOOST_AUTO_TEST_CASE(server_may_restart_during_another_workers_shutdown) {
   const test::ReservedPort port;
   std::vector<Process> workers;
   for (const int rank : {0, 1, 2}) workers.push_back(member("serve_in_shutdown", rank, 3, port));
@@ -231,7 +232,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_was_killed_is_started_anew_while_another_wait
   BOOST_TEST(workers[1].rest() == "w1: no error\n");
 }
 
-BOOST_AUTO_TEST_CASE(a_handler_meets_nobody_once_its_worker_is_in_shutdown) {
+BOOST_AUTO_TEST_CASE(barrier_in_a_handler_fails_during_shutdown) {
   const test::ReservedPort port;
   std::vector<Process> workers;
   for (const int rank : {0, 1}) workers.push_back(member("meet_in_shutdown", rank, 2, port));
@@ -241,7 +242,7 @@ BOOST_AUTO_TEST_CASE(a_handler_meets_nobody_once_its_worker_is_in_shutdown) {
   BOOST_TEST(workers[1].rest() == "w1: no error\n");
 }
 
-BOOST_AUTO_TEST_CASE(who_leaves_alone_waits_for_no_barrier) {
+BOOST_AUTO_TEST_CASE(leaving_alone_ends_a_waiting_barrier) {
   const test::ReservedPort port;
   std::vector<Process> workers;
   for (const int rank : {0, 1}) workers.push_back(member("leave_in_a_barrier", rank, 2, port));
@@ -250,8 +251,8 @@ BOOST_AUTO_TEST_CASE(who_leaves_alone_waits_for_no_barrier) {
   workers[1].signal(SIGKILL);
 }
 
-BOOST_AUTO_TEST_CASE(a_handler_or_a_forked_child_that_exits_ends_with_its_code) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // which end it with a code of theirs
+BOOST_AUTO_TEST_CASE(handler_and_fork_exit_codes_are_kept) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // they use their own exit codes
   return;
 #endif
   const test::ReservedPort port;
@@ -263,28 +264,26 @@ BOOST_AUTO_TEST_CASE(a_handler_or_a_forked_child_that_exits_ends_with_its_code) 
   BOOST_TEST(workers[1].wait().code == 7);
 }
 
-BOOST_AUTO_TEST_CASE(a_stopped_peer_lets_the_calls_deadline_pass_and_the_shutdown_name_it) {
+BOOST_AUTO_TEST_CASE(stopped_peer_times_out_and_is_named) {
   const std::string text = outcome("stop_a_peer");
   BOOST_TEST(contains(text, "TimeoutError: "));
   BOOST_TEST(contains(text, "worker 'w1' (rank 1)"));
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_throws_is_the_one_that_is_named) {
+BOOST_AUTO_TEST_CASE(throwing_worker_is_named) {
   BOOST_TEST(contains(
       outcome("throw"),
       "SpawnError of rank 1: rpc::spawn: the worker of rank 1 of 3 failed: std::runtime_error: no such weather"));
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_exits_before_it_joins_fails_all) {
+BOOST_AUTO_TEST_CASE(worker_that_exits_before_joining_fails_all) {
   BOOST_TEST(outcome("never_init") ==
              "SpawnError of rank 1: rpc::spawn: the worker of rank 1 of 3 failed: exited with code 3\n");
 }
 
-BOOST_AUTO_TEST_CASE(a_program_that_forgets_to_shut_down_ends_all_the_same) {
-  BOOST_TEST(outcome("forget_shutdown") == "no error\n");
-}
+BOOST_AUTO_TEST_CASE(forgotten_shutdown_does_not_hang) { BOOST_TEST(outcome("forget_shutdown") == "no error\n"); }
 
-BOOST_AUTO_TEST_CASE(a_worker_started_by_hand_that_throws_says_who_it_is_and_what_it_threw) {
+BOOST_AUTO_TEST_CASE(uncaught_exception_names_worker_and_error) {
   const test::ReservedPort port;
   std::vector<Process> workers;
   for (const int rank : {0, 1}) workers.push_back(member("throw_out_of_main", rank, 2, port));
@@ -298,7 +297,7 @@ BOOST_AUTO_TEST_CASE(a_worker_started_by_hand_that_throws_says_who_it_is_and_wha
   BOOST_TEST(alone.wait().code == 70);
 }
 
-BOOST_AUTO_TEST_CASE(a_fault_raised_in_a_handler_ends_its_process) {
+BOOST_AUTO_TEST_CASE(fault_in_a_handler_ends_its_process) {
   const test::ReservedPort port;
   std::vector<Process> workers;
   for (const int rank : {0, 1}) workers.push_back(member("fault_in_a_handler", rank, 2, port));
@@ -306,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_fault_raised_in_a_handler_ends_its_process) {
   BOOST_TEST(workers[1].wait().signal == SIGSEGV);
 }
 
-BOOST_AUTO_TEST_CASE(whoever_waits_long_for_others_says_for_whom) {
+BOOST_AUTO_TEST_CASE(long_wait_names_the_missing_workers) {
   const test::ReservedPort port, nobodys;
   const auto noted = [](int rank, const test::ReservedPort& at) {
     return member("member", rank, 3, at, {"TENDRIL_LOG=warn"});
@@ -318,7 +317,7 @@ BOOST_AUTO_TEST_CASE(whoever_waits_long_for_others_says_for_whom) {
   BOOST_TEST(contains(early.line(), "rpc: worker 'w1' (rank 1) has tried to join a group at 127.0.0.1:"));
 }
 
-BOOST_AUTO_TEST_CASE(the_socket_of_a_worker_that_was_killed_is_removed_by_the_next_start) {
+BOOST_AUTO_TEST_CASE(sockets_of_killed_workers_are_removed_later) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("tendril-processes-test-" + std::to_string(::getpid()));
   std::filesystem::create_directory(folder);
@@ -330,7 +329,7 @@ BOOST_AUTO_TEST_CASE(the_socket_of_a_worker_that_was_killed_is_removed_by_the_ne
     for (Process& worker : workers) BOOST_TEST(contains(worker.line(), "ready"));
     for (Process& worker : workers) worker.signal(signal);
     for (Process& worker : workers) worker.wait();
-    BOOST_TEST(!std::filesystem::is_empty(folder));  // else there is nothing to test
+    BOOST_TEST(!std::filesystem::is_empty(folder));  // otherwise there is nothing to test
     Process alone = member("member", 0, 1, next, {"XDG_RUNTIME_DIR=" + folder.string()});
     BOOST_TEST(alone.wait().code == 0);
     BOOST_TEST(std::filesystem::is_empty(folder));
@@ -338,7 +337,7 @@ BOOST_AUTO_TEST_CASE(the_socket_of_a_worker_that_was_killed_is_removed_by_the_ne
   std::filesystem::remove_all(folder);
 }
 
-BOOST_AUTO_TEST_CASE(where_no_socket_can_be_made_in_the_file_system_workers_meet_over_tcp) {
+BOOST_AUTO_TEST_CASE(workers_use_tcp_without_a_socket_folder) {
   const test::ReservedPort port;
   std::vector<Process> workers;
   for (const int rank : {0, 1, 2})
@@ -349,14 +348,14 @@ BOOST_AUTO_TEST_CASE(where_no_socket_can_be_made_in_the_file_system_workers_meet
   }
 }
 
-BOOST_AUTO_TEST_CASE(where_the_disk_under_the_socket_folder_is_full_workers_meet_over_tcp_and_say_so) {
+BOOST_AUTO_TEST_CASE(workers_use_tcp_if_disk_is_full) {
   Process probe({"/bin/sh", "-c", "exec unshare -rm mount -t tmpfs none /mnt 2>/dev/null"});
   if (probe.wait().code != 0) {
-    BOOST_TEST_MESSAGE("skipped: this machine lets users mount nothing");
+    BOOST_TEST_MESSAGE("skipped: users may not mount file systems on this machine");
     return;
   }
   const TemporaryFolder folder("full-disk");
-  // Room for the file system's root alone; for the folder of sockets too, and none for the socket.
+  // Room for the file system's root only, then for the socket folder too, but never for the socket.
   for (const int files : {1, 2}) {
     const test::ReservedPort port;
     std::vector<Process> workers;
@@ -375,14 +374,14 @@ BOOST_AUTO_TEST_CASE(where_the_disk_under_the_socket_folder_is_full_workers_meet
   }
 }
 
-BOOST_AUTO_TEST_CASE(many_workers_with_few_descriptors_each_form_a_group) {
+BOOST_AUTO_TEST_CASE(groups_form_with_few_descriptors) {
   Process process({"/bin/sh", "-c", "ulimit -n 64 && exec " + program + " twelve"});
   BOOST_TEST(process.rest(120s) == "no error\n");
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_runs_out_of_descriptors_says_so_once_serves_its_peers_and_later_all) {
-#ifdef __SANITIZE_ADDRESS__  // its companion looks at objects through a pipe: without descriptors it finds them broken
-  BOOST_TEST_MESSAGE("skipped: the undefined-behaviour sanitizer needs descriptors of its own");
+BOOST_AUTO_TEST_CASE(worker_without_descriptors_keeps_serving_its_peers) {
+#ifdef __SANITIZE_ADDRESS__  // UBSan checks objects through a pipe and reports false errors without descriptors
+  BOOST_TEST_MESSAGE("skipped: the undefined-behaviour sanitizer needs its own descriptors");
   return;
 #endif
   const TemporaryFolder folder("descriptors");
@@ -401,12 +400,12 @@ BOOST_AUTO_TEST_CASE(a_worker_that_runs_out_of_descriptors_says_so_once_serves_i
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_without_descriptors_while_all_join_says_so_once_and_keeps_nobody_out_for_good) {
-#ifdef __SANITIZE_ADDRESS__  // its companion looks at objects through a pipe: without descriptors it finds them broken
-  BOOST_TEST_MESSAGE("skipped: the undefined-behaviour sanitizer needs descriptors of its own");
+BOOST_AUTO_TEST_CASE(joining_succeeds_after_running_out_of_descriptors) {
+#ifdef __SANITIZE_ADDRESS__  // UBSan checks objects through a pipe and reports false errors without descriptors
+  BOOST_TEST_MESSAGE("skipped: the undefined-behaviour sanitizer needs its own descriptors");
   return;
 #endif
-  // Rank 0 cannot take all connections; another worker can listen, and then connect with nobody.
+  // Rank 0 cannot accept all connections. Another worker can listen, but then connect to no peer.
   for (const auto& [starved, left] : {std::pair{0, "8"}, std::pair{1, "3"}}) {
     const TemporaryFolder folder("joining-" + std::to_string(starved));
     const test::ReservedPort port;
@@ -417,7 +416,7 @@ BOOST_AUTO_TEST_CASE(a_worker_without_descriptors_while_all_join_says_so_once_an
                   {"TENDRIL_LOG=warn", "HOSTS_FOLDER=" + folder.path(), "SCENARIO_STARVED=w" + std::to_string(starved),
                    std::string("SCENARIO_LEFT=") + left}));
     const std::string refusal = "refused a connection from an unknown peer: Too many open files";
-    std::string said;  // between notes of a slow start
+    std::string said;  // may include notes of a slow start
     while (starved == 0 && !contains(said, refusal) && times(said, "\n") < 20) said += workers[0].line() + "\n";
     const std::string sign = folder.path() + (starved == 0 ? "/starved" : "/stuck");
     test::wait_until(sign, [&] { return std::filesystem::exists(sign); });
@@ -432,7 +431,7 @@ BOOST_AUTO_TEST_CASE(a_worker_without_descriptors_while_all_join_says_so_once_an
   }
 }
 
-BOOST_AUTO_TEST_CASE(ctrl_c_and_sigkill_of_the_parent_end_workers_in_the_middle_of_calls) {
+BOOST_AUTO_TEST_CASE(signals_to_the_parent_end_busy_workers) {
   test::adopt_orphans();
   for (const int signal : {SIGINT, SIGKILL}) {
     Process process({program, "call_and_wait"});

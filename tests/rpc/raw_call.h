@@ -9,7 +9,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/future.h"
 
-/// Calls of bytes, for tests of what lies below the typed layer.
+/// Calls that carry bytes, for tests of the layers below typed calls.
 namespace rpc_test {
 
 using namespace tendril::rpc;
@@ -33,7 +33,7 @@ class Functions final : public FunctionTable {
   std::map<uint64_t, ServedFunction> functions_;
 };
 
-/// The future of a call's reply as it came.
+/// The future of a call's undecoded reply.
 class RawCall final : public FutureState<Message>, public PendingCall {
  public:
   using FutureState<Message>::FutureState;

@@ -19,7 +19,7 @@
 #include "tendril/rpc/wire/wire.h"
 #include "tests/rpc/messages.h"
 
-/// What a peer says of itself, for tests that write it by hand.
+/// A handwritten peer, for tests of an agent's connections.
 namespace rpc_test {
 
 inline tendril::rpc::Hello raw_hello(const std::string& name, tendril::rpc::WorkerId rank, int world_size,
@@ -32,9 +32,9 @@ inline tendril::rpc::Hello raw_hello(const std::string& name, tendril::rpc::Work
   return hello;
 }
 
-/// A peer written by hand: a connection to an agent's Unix-domain socket, or where the endpoint has none to its TCP
-/// port on 127.0.0.1, over which only what the test says travels. It answers nothing by itself: no ping, no credit.
-/// Every wait ends after a minute, as a failure of the test.
+/// A handwritten peer. Connects to the agent's Unix-domain socket or, if the endpoint has none, to its TCP port on
+/// 127.0.0.1. Sends only the messages of the test: it answers no ping and grants no credit. Every wait fails the test
+/// after a minute.
 class RawClient {
  public:
   explicit RawClient(const tendril::rpc::Agent::Endpoint& endpoint)
@@ -52,7 +52,7 @@ class RawClient {
     std::strncpy(address.sun_path, endpoint.unix_path.c_str(), sizeof address.sun_path - 1);
     BOOST_REQUIRE(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
   }
-  /// Introduces itself, and expects to be accepted.
+  /// Sends `hello` and expects to be accepted.
   RawClient(const tendril::rpc::Agent::Endpoint& endpoint, const tendril::rpc::Hello& hello) : RawClient(endpoint) {
     say(encode(hello));
     answer_ = receive_hello();
@@ -65,8 +65,8 @@ class RawClient {
   int socket() const noexcept { return socket_; }
   const tendril::rpc::Hello& answer() const noexcept { return answer_; }  ///< the agent's hello
 
-  // ---- saying
-  /// True: all bytes were taken. False: the agent has closed the connection.
+  // ---- sending
+  /// Returns true if all bytes were sent, false if the agent has closed the connection.
   bool try_say(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       BOOST_REQUIRE(ready(POLLOUT));
@@ -85,11 +85,11 @@ class RawClient {
     const bool said = try_say(std::move(message));
     BOOST_REQUIRE(said);
   }
-  /// Says no more; the agent may go on.
+  /// Closes the sending direction. The agent can still send.
   void hang_up() { ::shutdown(socket_, SHUT_WR); }
 
-  // ---- listening
-  /// The next frame, of whatever kind; nothing if the agent has closed the connection.
+  // ---- receiving
+  /// Returns the next frame of any kind, or nothing if the agent has closed the connection.
   std::optional<tendril::rpc::Message> receive() {
     tendril::rpc::Message message;
     while (!reader_.next(message)) {
@@ -100,7 +100,7 @@ class RawClient {
     }
     return message;
   }
-  /// The next frame of this kind; others are skipped.
+  /// Returns the next frame of this kind and skips all others.
   std::optional<tendril::rpc::Message> receive(tendril::rpc::MessageKind kind) {
     for (;;) {
       std::optional<tendril::rpc::Message> message = receive();
@@ -115,7 +115,7 @@ class RawClient {
     receive_exactly(std::span(bytes).subspan(prefix));
     return tendril::rpc::decode_hello(bytes);
   }
-  /// What the agent says until it closes the connection.
+  /// Returns the bytes that the agent sends until it closes the connection.
   tendril::rpc::Bytes receive_until_closed() {
     tendril::rpc::Bytes all;
     std::byte part[4096];
@@ -124,7 +124,7 @@ class RawClient {
     }
     return all;
   }
-  /// Whether the agent closes the connection in this time, whatever it says before.
+  /// Whether the agent closes the connection within this time. Ignores the bytes that it sends before.
   bool closed_within(std::chrono::milliseconds time) {
     const auto deadline = std::chrono::steady_clock::now() + time;
     std::byte part[4096];

@@ -34,7 +34,7 @@ class RawTls {
   }
   bool connected() const noexcept { return good_; }
   SSL* ssl() const noexcept { return ssl_.get(); }
-  /// Reads until the connection ends. Returns OpenSSL's reason, or an empty string if there is none.
+  /// Reads until the connection ends. Returns OpenSSL's reason, or an empty string.
   std::string why_it_ends() {
     char byte = 0;
     while (good_ && SSL_read(ssl_.get(), &byte, 1) > 0) {

@@ -80,7 +80,7 @@ int fail_after(int depth, int here) {
   if (depth == 0) throw std::out_of_range("the bottom");
   return rpc_sync<&fail_after>(Cluster::agent(here), 1 - here, depth - 1, 1 - here);
 }
-/// ... with an error that keeps its type: kind 0 an unknown function, 1 a bad message.
+/// Like `fail_after`, but the error keeps its type: for kind 0 an unknown function, for kind 1 a bad message.
 int fail_typed(int kind, int depth, int here) {
   if (depth == 0 && kind == 1) throw MessageError("bad bytes");
   if (depth == 0) rpc_test::call(Cluster::agent(here), here, request(0x1F)).wait();
@@ -119,7 +119,7 @@ struct Plain {
 };
 static_assert(requires { tendril::rpc::remote<Plain>("w", {}); });  // {}: default CallOptions
 
-BOOST_AUTO_TEST_CASE(arguments_and_results_are_aligned_as_their_types_ask) {
+BOOST_AUTO_TEST_CASE(over_aligned_arguments_and_results_are_aligned) {
   Cluster cluster(2);
   for (int i = 0; i < 20; ++i) {
     const Future<Wide> result = rpc_async<&widened>(cluster[0], 1, Wide{i});
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(arguments_and_results_are_aligned_as_their_types_ask) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_is_called_by_name_rank_or_info) {
+BOOST_AUTO_TEST_CASE(calls_accept_name_rank_or_info) {
   Cluster cluster(2);
   BOOST_TEST(rpc_sync<&add>(cluster[0], "w1", 1, 2) == 3);
   BOOST_TEST(rpc_sync<&add>(cluster[0], std::string("w1"), 1, 2) == 3);
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_worker_is_called_by_name_rank_or_info) {
   BOOST_TEST(rpc_sync<&add>(cluster[1], "w0", 1, 2) == 3);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_does_not_exist_is_an_error_at_once) {
+BOOST_AUTO_TEST_CASE(unknown_worker_is_an_immediate_error) {
   Cluster cluster(2);
   BOOST_TEST(contains(message_of<UsageError>([&] { rpc_async<&add>(cluster[0], "nobody", 1, 2); }), "nobody"));
   BOOST_TEST(contains(message_of<UsageError>([&] { rpc_async<&add>(cluster[0], 7, 1, 2); }), "7"));
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_does_not_exist_is_an_error_at_once) {
 
 BOOST_AUTO_TEST_CASE(results_equal_local_ones) {
   Cluster cluster(2);
-  for (const int to : {0, 1}) {  // 0: to oneself
+  for (const int to : {0, 1}) {  // 0 is a self-call
     BOOST_TEST((rpc_sync<&mirrored>(cluster[0], to, Point{1, 2}) == Point{2, 1}));
     BOOST_TEST(rpc_sync<&greet>(cluster[0], to, "you", 2) == "you!you!");
     BOOST_TEST(rpc_sync<&sum>(cluster[0], to, std::vector<double>{1, 2, 3.5}) == 6.5);
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(results_equal_local_ones) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(arguments_are_converted_to_the_parameters_types) {
+BOOST_AUTO_TEST_CASE(arguments_are_converted_to_parameter_types) {
   Cluster cluster(2);
   BOOST_TEST(rpc_sync<&add>(cluster[0], 1, 2.9, short{3}) == 5);
   const char* name = "me";
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(arguments_are_converted_to_the_parameters_types) {
   BOOST_TEST(rpc_sync<&greet>(cluster[0], 1, std::string("me"), 1) == "me!");
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_fit_does_not_compile) {
+BOOST_AUTO_TEST_CASE(invalid_calls_do_not_compile) {
   static_assert(Callable<&add, int, double>);
   static_assert(!Callable<&add, int>);
   static_assert(!Callable<&add, int, int, int>);
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_does_not_compile) {
   static_assert(CanCall<&add, const char*, CallOptions, int, int>);
   static_assert(CanCall<&add, const char*, LaterOptions, int, int>);
   static_assert(!CanCall<&add, int, int, const char*>);
-  static_assert(!CanCall<&add, double, int, int>);  // 1.5 is no rank
+  static_assert(!CanCall<&add, double, int, int>);  // 1.5 is not a rank
   static_assert(RemotelyConstructible<std::string, const char*>);
   static_assert(!RemotelyConstructible<Point, const char*>);
   static_assert(std::is_same_v<ResultOf<&later>, int>);
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_does_not_compile) {
   static_assert(std::is_same_v<ResultOf<&nothing_later>, void>);
 }
 
-BOOST_AUTO_TEST_CASE(tensors_travel_in_any_container_with_their_strides) {
+BOOST_AUTO_TEST_CASE(tensors_keep_strides_in_any_container) {
   Cluster cluster(2);
   const Tensor x = raw::view(raw::arange(0, 24, 1, kFloat32), {4, 6});
   for (const int to : {0, 1}) {
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(tensors_travel_in_any_container_with_their_strides) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_hundred_calls_may_be_in_flight) {
+BOOST_AUTO_TEST_CASE(hundred_calls_may_be_in_flight) {
   Cluster cluster(2);
   std::vector<Future<Tensor>> futures;
   for (int i = 0; i < 100; ++i) futures.push_back(rpc_async<&doubled>(cluster[0], 1, raw::full({i * 100 + 1}, i)));
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(a_hundred_calls_may_be_in_flight) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(arguments_are_taken_when_the_call_is_made) {
+BOOST_AUTO_TEST_CASE(arguments_are_captured_at_the_call) {
   Cluster cluster(2, {.num_worker_threads = 1});
   close_gate();
   const Future<int> busy = rpc_async<&wait_at_gate>(cluster[0], 1, 0);
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(arguments_are_taken_when_the_call_is_made) {
   busy.wait();
 }
 
-BOOST_AUTO_TEST_CASE(what_a_function_throws_arrives_typed) {
+BOOST_AUTO_TEST_CASE(exceptions_arrive_with_type_and_text) {
   Cluster cluster(2);
   for (const int to : {0, 1}) {
     try {
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(what_a_function_throws_arrives_typed) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_function_may_answer_later) {
+BOOST_AUTO_TEST_CASE(function_may_answer_later) {
   Cluster cluster(2, {.num_worker_threads = 1});
   BOOST_TEST(rpc_sync<&later>(cluster[0], 1, 41) == 42);
   BOOST_TEST(rpc_sync<&twice>(cluster[0], 1, "five: ", 0) == "five: 5");
@@ -264,12 +264,12 @@ BOOST_AUTO_TEST_CASE(a_function_may_answer_later) {
   BOOST_TEST(contains(message_of<RpcError>([&] { rpc_sync<&no_future>(cluster[0], 1, 0); }), "empty Future"));
 }
 
-BOOST_AUTO_TEST_CASE(nested_blocking_calls_work_with_one_worker_thread) {
+BOOST_AUTO_TEST_CASE(nested_blocking_calls_work_with_one_thread) {
   Cluster cluster(2, {.num_worker_threads = 1});
   BOOST_TEST(rpc_sync<&ping_pong>(cluster[0], 1, 20, 1) == 20);
 }
 
-BOOST_AUTO_TEST_CASE(a_call_has_its_own_deadline) {
+BOOST_AUTO_TEST_CASE(call_has_its_own_deadline) {
   Cluster cluster(2);
   close_gate();
   const std::string text =
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(a_call_has_its_own_deadline) {
   BOOST_TEST(patient.wait() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_function_that_is_not_served_is_an_error_that_says_what_to_do) {
+BOOST_AUTO_TEST_CASE(unserved_function_error_names_the_remedy) {
   static const Functions nothing([](Functions&) {});
   Cluster cluster(2, {}, nothing);
   const auto text = [](auto call) { return message_of<UnknownFunctionError>(call); };
@@ -293,11 +293,11 @@ BOOST_AUTO_TEST_CASE(a_function_that_is_not_served_is_an_error_that_says_what_to
   const std::string constructor = text([&] { remote<Counter>(cluster[0], 1, 1, "name").to_here(); });
   BOOST_TEST(contains(constructor, "remote_call::Counter's constructor"), constructor);
   BOOST_TEST(contains(constructor, "rpc::serve_constructor<remote_call::Counter, int, std::string>()"), constructor);
-  // A raw call of something that this program does not know.
+  // A raw call of a function that this program does not have.
   BOOST_TEST(contains(text([&] { rpc_test::call(cluster[0], 1, request(0x1F)).wait(); }), "function 0x1f"));
 }
 
-BOOST_AUTO_TEST_CASE(a_method_that_is_not_served_is_an_error_that_says_what_to_do) {
+BOOST_AUTO_TEST_CASE(unserved_method_error_names_the_remedy) {
   BOOST_TEST((rpc::detail::entry_of<rpc::detail::Method<Counter, &Counter::get>>().served.remedy ==
               "rpc::serve<&remote_call::Counter::get>()"));
   BOOST_TEST((rpc::detail::entry_of<rpc::detail::Method<Named, &Counter::get>>().served.remedy ==
@@ -306,14 +306,14 @@ BOOST_AUTO_TEST_CASE(a_method_that_is_not_served_is_an_error_that_says_what_to_d
               "rpc::serve_remote<&remote_call::Counter::get>()"));
   BOOST_TEST(rpc::detail::entry_of<rpc::detail::Fetch<Counter>>().served.remedy ==
              "rpc::serve_to_here<remote_call::Counter>()");
-  serve<&Counter::get>();  // what the texts say compiles
+  serve<&Counter::get>();  // the suggested remedies compile
   serve<&Counter::get, Named>();
   serve_remote<&Counter::get>();
   serve_constructor<Counter, int, std::string>();
   serve_to_here<Counter>();
 }
 
-BOOST_AUTO_TEST_CASE(an_error_of_a_nested_call_keeps_where_it_was_thrown) {
+BOOST_AUTO_TEST_CASE(nested_call_error_keeps_its_origin) {
   Cluster cluster(3);
   try {
     rpc_sync<&fail_after>(cluster[0], 1, 250, 1);
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(an_error_of_a_nested_call_keeps_where_it_was_thrown) {
   }
   BOOST_TEST(message_of<RemoteError>([&] { rpc_sync<&fail_after>(cluster[2], 1, 1, 1); }) ==
              "error on worker 'w0' (by way of 'w1'): std::out_of_range: the bottom");
-  // The unknown function is one that w0 calls of itself.
+  // The unknown function is one that w0 calls on itself.
   const std::map<int, std::string> starts{
       {0, "worker 'w0' (by way of 'w0', 'w1', 'w0', 'w1'): it does not serve function 0x1f"},
       {1, "worker 'w0' (by way of 'w1', 'w0', 'w1'): bad bytes"}};
@@ -343,21 +343,21 @@ BOOST_AUTO_TEST_CASE(an_error_of_a_nested_call_keeps_where_it_was_thrown) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(arguments_that_cannot_be_read_are_an_error_that_names_them) {
+BOOST_AUTO_TEST_CASE(unreadable_arguments_are_named) {
   Cluster cluster(2);
   Message bad;
   bad.function = rpc::detail::entry_of<rpc::detail::FreeFunction<&greet>>().id;
   bad.payload.resize(3);
   const std::string text = message_of<MessageError>([&] { rpc_test::call(cluster[0], 1, bad).wait(); });
   BOOST_TEST(contains(text, "argument 1 (std::string) of remote_call::greet"), text);
-  BOOST_TEST(rpc_sync<&add>(cluster[0], 1, 1, 2) == 3);  // the connection lives on
+  BOOST_TEST(rpc_sync<&add>(cluster[0], 1, 1, 2) == 3);  // the connection is still usable
 }
 
-BOOST_AUTO_TEST_CASE(without_init_rpc_the_free_functions_say_so) {
+BOOST_AUTO_TEST_CASE(free_functions_require_init_rpc) {
   BOOST_TEST(contains(message_of<UsageError>([] { rpc_sync<&add>("w1", 1, 2); }), "init_rpc"));
 }
 
-BOOST_AUTO_TEST_CASE(the_free_functions_act_on_the_default_agent) {
+BOOST_AUTO_TEST_CASE(free_functions_use_the_default_agent) {
   Cluster cluster(2);
   set_default_agent(std::shared_ptr<Agent>(std::shared_ptr<void>(), &cluster[0]));
   BOOST_TEST(rpc_sync<&add>("w1", 1, 2) == 3);
@@ -366,7 +366,7 @@ BOOST_AUTO_TEST_CASE(the_free_functions_act_on_the_default_agent) {
   set_default_agent(nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(a_call_after_shutdown_is_an_error) {
+BOOST_AUTO_TEST_CASE(call_after_shutdown_is_an_error) {
   Cluster cluster(2);
   cluster[0].shutdown();
   BOOST_CHECK_THROW(rpc_sync<&add>(cluster[0], 1, 1, 2), UsageError);

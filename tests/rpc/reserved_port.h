@@ -9,8 +9,8 @@
 
 namespace tendril::test {
 
-/// A TCP port on 127.0.0.1 that no other program is given while this lives, and that one socket of the test may listen
-/// on: both are bound with SO_REUSEADDR, and this one never listens.
+/// A TCP port on 127.0.0.1 that the system gives to no other program while this object exists. One socket of the test
+/// may listen on it, because both are bound with SO_REUSEADDR and this one never listens.
 class ReservedPort {
  public:
   ReservedPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

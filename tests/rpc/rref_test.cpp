@@ -52,7 +52,7 @@ int use_all(const std::vector<RRef<Counter>>& counters, const std::optional<RRef
   for (const auto& counter : counters) total += counter.rpc_sync<&Counter::add>(1);
   return total + (last ? last->rpc_sync<&Counter::add>(1) : 0);
 }
-/// Passes the counter on, `hops` more times, round the ring of workers; the last one uses it.
+/// Passes the counter on around the ring of workers, `hops` more times. The last worker uses it.
 int forward(RRef<Counter> counter, int hops, int here, int size) {
   if (hops == 0) return counter.rpc_sync<&Counter::add>(1);
   const int next = (here + 1) % size;
@@ -85,7 +85,7 @@ struct Slow {
   int value;
 };
 
-BOOST_AUTO_TEST_CASE(an_object_is_made_on_another_worker_and_used_from_here) {
+BOOST_AUTO_TEST_CASE(remote_object_can_be_used_and_released) {
   Cluster cluster(2);
   {
     RRef<Counter> counter = remote<Counter>(cluster[0], "w1", 5, "five");
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(an_object_is_made_on_another_worker_and_used_from_here) {
   BOOST_TEST(Cluster::eventually([] { return alive == 0; }));
 }
 
-BOOST_AUTO_TEST_CASE(methods_and_arguments_are_checked_by_the_compiler) {
+BOOST_AUTO_TEST_CASE(compiler_checks_methods_and_arguments) {
   static_assert(CallableOn<Counter, &Counter::add, int>);
   static_assert(CallableOn<Counter, &Base::base_method, int>);
   static_assert(!CallableOn<Counter, &Counter::add, std::string>);
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(methods_and_arguments_are_checked_by_the_compiler) {
   static_assert(!CallableOn<Base, &Counter::add, int>);
 }
 
-BOOST_AUTO_TEST_CASE(a_functions_result_may_stay_where_it_is) {
+BOOST_AUTO_TEST_CASE(function_result_may_stay_on_its_worker) {
   Cluster cluster(2);
   for (const int to : {0, 1}) {
     const RRef<int> five = remote<&add>(cluster[0], to, 2, 3);
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_functions_result_may_stay_where_it_is) {
   for (int i = 0; i < 10; ++i) BOOST_TEST(many[static_cast<std::size_t>(i)].to_here() == 2 * i);
 }
 
-BOOST_AUTO_TEST_CASE(an_error_of_the_creation_is_seen_by_whoever_waits_for_the_object) {
+BOOST_AUTO_TEST_CASE(creation_error_reaches_every_waiter) {
   Cluster cluster(2);
   for (const int to : {0, 1}) {
     const RRef<int> failed = remote<&fail>(cluster[0], to, "no");
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(an_error_of_the_creation_is_seen_by_whoever_waits_for_the_o
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_object_can_be_waited_for_before_it_exists) {
+BOOST_AUTO_TEST_CASE(object_can_be_awaited_before_it_exists) {
   for (const int threads : {1, 16}) {
     Cluster cluster(2, {.num_worker_threads = threads});
     close_gate();
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(the_object_can_be_waited_for_before_it_exists) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_creation_that_times_out_is_an_error_for_the_first_who_asks) {
+BOOST_AUTO_TEST_CASE(first_access_reports_a_creation_timeout) {
   Cluster cluster(2);
   close_gate();
   const RRef<int> number = remote<&slow>(cluster[0], 1, {.timeout = 20ms}, 7);
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_creation_that_times_out_is_an_error_for_the_first_who_ask
   gate.set_value();
 }
 
-BOOST_AUTO_TEST_CASE(to_here_has_a_deadline_and_may_be_tried_again) {
+BOOST_AUTO_TEST_CASE(timed_out_to_here_can_be_retried) {
   Cluster cluster(2);
   close_gate();
   const RRef<int> number = remote<&slow>(cluster[0], 1, 7);
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(to_here_has_a_deadline_and_may_be_tried_again) {
   BOOST_TEST(number.to_here() == 7);
 }
 
-BOOST_AUTO_TEST_CASE(the_owner_reaches_the_object_itself) {
+BOOST_AUTO_TEST_CASE(owner_accesses_the_object_directly) {
   Cluster cluster(2);
   const RRef<Counter> counter = make_rref<Counter>(cluster[0], 3);
   counter.local_value().add(1);
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(the_owner_reaches_the_object_itself) {
   BOOST_TEST(contains(text, "'w1'"), text);
 }
 
-BOOST_AUTO_TEST_CASE(a_reference_can_be_sent_to_anybody) {
+BOOST_AUTO_TEST_CASE(reference_can_be_sent_to_any_worker) {
   Cluster cluster(3);
   const RRef<Counter> mine = make_rref<Counter>(cluster[0], 0);
   const RRef<Counter> yours = remote<Counter>(cluster[0], 1, 100);
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_reference_can_be_sent_to_anybody) {
   BOOST_TEST(rpc_sync<&use>(cluster[0], 1, yours, 1) == 101);  // user to owner
   BOOST_TEST(rpc_sync<&local>(cluster[0], 1, yours) == 101);
   BOOST_TEST(rpc_sync<&use>(cluster[0], 2, yours, 1) == 102);  // user to user
-  BOOST_TEST(rpc_sync<&use>(cluster[0], 0, yours, 1) == 103);  // to oneself
+  BOOST_TEST(rpc_sync<&use>(cluster[0], 0, yours, 1) == 103);  // self-call
   BOOST_TEST(rpc_sync<&use>(cluster[0], 0, mine, 1) == 2);
   for (const int to : {0, 1, 2}) {
     BOOST_TEST(rpc_sync<&is_confirmed>(cluster[0], to, mine));
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(references_travel_in_containers) {
   BOOST_TEST(rpc_sync<&use_all>(cluster[0], 2, all, yours) == 1 + 1 + 2 + 2);
 }
 
-BOOST_AUTO_TEST_CASE(a_reference_to_something_unfinished_can_be_sent_on) {
+BOOST_AUTO_TEST_CASE(reference_to_unfinished_object_can_be_sent) {
   Cluster cluster(3, {.num_worker_threads = 1});
   close_gate();
   const RRef<Slow> slow = remote<Slow>(cluster[0], 1, 6);
@@ -235,12 +235,12 @@ BOOST_AUTO_TEST_CASE(a_reference_to_something_unfinished_can_be_sent_on) {
   BOOST_TEST(slow.rpc_sync<&Slow::get>() == 6);
 }
 
-BOOST_AUTO_TEST_CASE(references_are_passed_on_over_many_hops) {
+BOOST_AUTO_TEST_CASE(references_survive_many_hops) {
   for (const int threads : {1, 16}) {
     Cluster cluster(3, {.num_worker_threads = threads});
     const RRef<Counter> counter = remote<Counter>(cluster[0], 1, 0);
     BOOST_TEST(rpc_sync<&forward>(cluster[0], 1, counter, 8, 1, 3) == 1);
-    // The caller drops its own while the reference is on its way.
+    // The caller drops its reference while the call is in progress.
     Future<int> last;
     {
       const RRef<Counter> brief = remote<Counter>(cluster[0], 2, 10);
@@ -252,9 +252,9 @@ BOOST_AUTO_TEST_CASE(references_are_passed_on_over_many_hops) {
 
 BOOST_AUTO_TEST_CASE(functions_return_references) {
   Cluster cluster(3);
-  BOOST_TEST(rpc_sync<&make_at>(cluster[0], 1, 1, 2, 5).rpc_sync<&Counter::add>(1) == 6);  // of a third worker
-  BOOST_TEST(rpc_sync<&make_at>(cluster[0], 1, 1, 0, 5).local_value().add(1) == 6);        // of this one
-  BOOST_TEST(rpc_sync<&make_at>(cluster[0], 1, 1, 1, 5).rpc_sync<&Counter::add>(1) == 6);  // its own
+  BOOST_TEST(rpc_sync<&make_at>(cluster[0], 1, 1, 2, 5).rpc_sync<&Counter::add>(1) == 6);  // owned by a third worker
+  BOOST_TEST(rpc_sync<&make_at>(cluster[0], 1, 1, 0, 5).local_value().add(1) == 6);        // owned by the caller
+  BOOST_TEST(rpc_sync<&make_at>(cluster[0], 1, 1, 1, 5).rpc_sync<&Counter::add>(1) == 6);  // owned by the callee
   auto counters = rpc_sync<&local_counters>(cluster[0], 1, 1, 3);
   for (int i = 0; i < 3; ++i) {
     BOOST_TEST(counters[static_cast<std::size_t>(i)].rpc_sync<&Counter::add>(i) == 2 * i);
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(functions_return_references) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_call_on_an_object_holds_it_until_its_result_is_there) {
+BOOST_AUTO_TEST_CASE(pending_call_keeps_its_object_alive) {
   Cluster cluster(2);
   close_gate();
   gate.set_value();
@@ -285,10 +285,10 @@ BOOST_AUTO_TEST_CASE(a_call_on_an_object_holds_it_until_its_result_is_there) {
   gate.set_value();
   BOOST_TEST(result.wait() == 5);
   BOOST_TEST(stays.to_here() == 5);
-  BOOST_TEST(Cluster::eventually([&] { return cluster.counters(0).users == 1; }));  // though its future is still there
+  BOOST_TEST(Cluster::eventually([&] { return cluster.counters(0).users == 1; }));  // although its future still exists
 }
 
-BOOST_AUTO_TEST_CASE(an_object_hands_out_a_reference_to_itself_without_keeping_itself_alive) {
+BOOST_AUTO_TEST_CASE(object_can_return_a_weak_self_reference) {
   Cluster cluster(2);
   {
     const RRef<Counter> counter = remote<Counter>(cluster[0], 1, 1);
@@ -303,7 +303,7 @@ BOOST_AUTO_TEST_CASE(an_object_hands_out_a_reference_to_itself_without_keeping_i
   BOOST_CHECK_THROW(unowned.self(), RRefError);
 }
 
-BOOST_AUTO_TEST_CASE(the_owner_checks_the_type_of_the_object) {
+BOOST_AUTO_TEST_CASE(owner_checks_the_objects_type) {
   Cluster cluster(2);
   const RRef<int> number = remote<&add>(cluster[0], 1, 1, 2);
   const auto wrong = RRef<std::string>::from_state(number.state_pointer());
@@ -311,7 +311,7 @@ BOOST_AUTO_TEST_CASE(the_owner_checks_the_type_of_the_object) {
   BOOST_TEST(contains(text, "refers to a int, not to a std::string"), text);
 }
 
-BOOST_AUTO_TEST_CASE(references_print_who_they_are) {
+BOOST_AUTO_TEST_CASE(references_print_owner_and_fork) {
   Cluster cluster(2);
   std::ostringstream out;
   const RRef<int> number = remote<&add>(cluster[0], 1, 1, 2);
@@ -321,13 +321,13 @@ BOOST_AUTO_TEST_CASE(references_print_who_they_are) {
   number.to_here();
 }
 
-BOOST_AUTO_TEST_CASE(an_empty_reference_says_so_and_travels) {
+BOOST_AUTO_TEST_CASE(empty_reference_can_be_sent) {
   Cluster cluster(2);
   BOOST_TEST(!rpc_sync<&hand_back>(cluster[0], 1, RRef<Counter>()));
   BOOST_CHECK_THROW(RRef<Counter>().owner(), UsageError);
 }
 
-BOOST_AUTO_TEST_CASE(a_reference_is_no_ordinary_value) {
+BOOST_AUTO_TEST_CASE(reference_of_another_agent_cannot_be_sent) {
   Cluster cluster(2);
   const RRef<int> number(cluster[0], 5);
   // Another agent's reference cannot be sent by this one.
@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_CASE(a_reference_is_no_ordinary_value) {
   BOOST_TEST(!text.empty());
 }
 
-BOOST_AUTO_TEST_CASE(references_are_of_no_use_after_shutdown) {
+BOOST_AUTO_TEST_CASE(references_fail_after_shutdown) {
   Cluster cluster(2);
   RRef<int> number = remote<&add>(cluster[0], 1, 1, 2);
   number.to_here();
@@ -346,9 +346,9 @@ BOOST_AUTO_TEST_CASE(references_are_of_no_use_after_shutdown) {
   BOOST_CHECK_THROW(RRef(cluster[0], 1), RpcError);
 }
 
-BOOST_AUTO_TEST_CASE(without_init_rpc_a_reference_cannot_be_made) { BOOST_CHECK_THROW(RRef(5), UsageError); }
+BOOST_AUTO_TEST_CASE(creating_a_reference_requires_init_rpc) { BOOST_CHECK_THROW(RRef(5), UsageError); }
 
-BOOST_AUTO_TEST_CASE(what_a_lost_owner_had_is_lost_and_what_a_lost_user_held_is_let_go) {
+BOOST_AUTO_TEST_CASE(losing_a_worker_releases_its_references) {
   Cluster cluster(3);
   const RRef<int> number = remote<&add>(cluster[0], 1, 1, 2);
   const RRef<Counter> mine = make_rref<Counter>(cluster[0], 1);

@@ -13,10 +13,10 @@
 #include "tendril/rpc/spawn.h"
 #include "tests/wait_until.h"
 
-/// Helpers of the programs that tests start as workers.
+/// Helpers for the programs that tests start as workers.
 namespace scenario {
 
-/// One write, so that the lines of several processes do not mix.
+/// Writes the line with one call, so that the lines of several processes do not mix.
 inline void say(const std::string& line) {
   const std::string text = line + "\n";
   if (::write(1, text.data(), text.size()) < 0) std::abort();
@@ -27,7 +27,7 @@ inline std::string name_of(int rank) {
   return name.append(std::to_string(rank));
 }
 
-/// The kind of error that `run` ends with.
+/// Returns the type and text of the error that `run` ends with, or "no error".
 inline std::string outcome_of(const std::function<void()>& run) {
   try {
     run();

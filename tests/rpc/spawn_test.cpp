@@ -16,7 +16,7 @@ namespace {
 
 Process start(const std::string& scenario) { return Process({TENDRIL_TEST_PROGRAMS "/spawn_scenarios", scenario}); }
 
-/// All that the scenario prints until it and its workers are gone, in sorted lines.
+/// Returns the sorted lines that a scenario prints until it and its workers have ended.
 std::string outcome(const std::string& scenario) {
   Process process = start(scenario);
   std::istringstream text(process.rest());
@@ -54,12 +54,12 @@ BOOST_AUTO_TEST_CASE(every_rank_runs_the_function_once) {
   BOOST_TEST(outcome("greet") == "no error\nworker 0\nworker 1\nworker 2\nworker 3\n");
 }
 
-BOOST_AUTO_TEST_CASE(arguments_are_converted_to_the_parameters_and_arrive_tensors_too) {
+BOOST_AUTO_TEST_CASE(arguments_are_converted_and_tensors_arrive) {
   const std::string values = " a literal 2.000000 rain 7.000000 sun 21.500000 100000 450000.000000\n";
   BOOST_TEST(outcome("arguments") == "0" + values + "1" + values + "no error\n");
 }
 
-BOOST_AUTO_TEST_CASE(a_program_may_spawn_again_and_again) {
+BOOST_AUTO_TEST_CASE(spawn_can_be_repeated) {
   BOOST_TEST(outcome("three_times") == "again 0\nno error\nworker 0\nworker 0\nworker 1\nworker 1\n");
 }
 
@@ -67,61 +67,59 @@ BOOST_AUTO_TEST_CASE(two_threads_may_spawn_at_once) {
   BOOST_TEST(outcome("two_at_once") == "again 0\nagain 1\nagain 2\nno error\nworker 0\nworker 1\nworker 2\n");
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_may_spawn) {
+BOOST_AUTO_TEST_CASE(worker_may_spawn) {
   BOOST_TEST(outcome("nested") == "no error\nouter 0\nouter 1\nworker 0\nworker 0\nworker 1\nworker 1\n");
 }
 
-BOOST_AUTO_TEST_CASE(workers_know_their_rank_and_meet_at_a_port_that_is_theirs) {
-  BOOST_TEST(outcome("environment") == "no error\n");
-}
+BOOST_AUTO_TEST_CASE(workers_know_their_rank_and_port) { BOOST_TEST(outcome("environment") == "no error\n"); }
 
-BOOST_AUTO_TEST_CASE(an_exception_comes_back_with_its_rank_type_and_text_and_ends_the_others) {
+BOOST_AUTO_TEST_CASE(exception_is_returned_and_ends_the_others) {
   BOOST_TEST(outcome("throw") ==
              "rank 1: rpc::spawn: the worker of rank 1 of 3 failed: std::out_of_range: no such weather\n");
 }
 
-BOOST_AUTO_TEST_CASE(an_exit_before_the_function_returned_is_a_failure_whatever_its_code) {
+BOOST_AUTO_TEST_CASE(early_exit_is_a_failure) {
   BOOST_TEST(outcome("exit_0") ==
              "rank 1: rpc::spawn: the worker of rank 1 of 3 failed: exited with code 0 before its function returned\n");
   BOOST_TEST(outcome("exit_3") == "rank 1: rpc::spawn: the worker of rank 1 of 3 failed: exited with code 3\n");
 }
 
-BOOST_AUTO_TEST_CASE(a_function_that_returns_an_error_code_fails) {
+BOOST_AUTO_TEST_CASE(returned_error_code_is_a_failure) {
   BOOST_TEST(outcome("return_4") == "rank 2: rpc::spawn: the worker of rank 2 of 3 failed: exited with code 4\n");
-  // Of which a status has the lowest byte alone.
+  // An exit status holds only the lowest byte of the returned value.
   BOOST_TEST(outcome("return_256") == "rank 2: rpc::spawn: the worker of rank 2 of 3 failed: exited with code 1\n");
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_killed_by_a_signal_ends_the_others) {
+BOOST_AUTO_TEST_CASE(killed_worker_ends_the_others) {
   BOOST_TEST(outcome("killed") ==
              "rank 2: rpc::spawn: the worker of rank 2 of 4 failed: killed by signal 9 (Killed)\n");
 }
 
-BOOST_AUTO_TEST_CASE(a_timeout_names_the_ranks_that_still_ran) {
+BOOST_AUTO_TEST_CASE(timeout_names_the_unfinished_ranks) {
   const std::string text = outcome("timeout");
   BOOST_TEST(contains(text, "rank 0: rpc::spawn: not done after 200 ms; these ranks were still running: 0, 1\n"));
 }
 
-BOOST_AUTO_TEST_CASE(workers_that_ignore_sigterm_or_are_stopped_are_killed_after_the_grace_period) {
+BOOST_AUTO_TEST_CASE(stubborn_workers_are_killed_after_grace_period) {
   BOOST_TEST(contains(outcome("stubborn"), "not done after 300 ms"));
 }
 
-BOOST_AUTO_TEST_CASE(no_descriptor_of_the_parent_reaches_a_worker) {
+BOOST_AUTO_TEST_CASE(workers_inherit_no_descriptors) {
   // 4 is the control socket, 5 rank 0's listener; both are closed in programs that the worker starts.
   BOOST_TEST(outcome("descriptors") == "descriptors of 0: 0 1 2 4c 5c\ndescriptors of 1: 0 1 2 4c\nno error\n");
 }
 
-BOOST_AUTO_TEST_CASE(ctrl_c_and_sigterm_end_all_workers_and_then_the_parent) {
+BOOST_AUTO_TEST_CASE(ctrl_c_and_sigterm_end_all_processes) {
   for (const int signal : {SIGINT, SIGTERM}) {
     Process process = start("wait");
     const auto pids = read_pids(process, 3);
     process.signal(signal);
     BOOST_TEST(process.wait().signal == signal);
-    for (const pid_t pid : pids) BOOST_TEST(is_gone(pid));  // reaped before the parent went
+    for (const pid_t pid : pids) BOOST_TEST(is_gone(pid));  // reaped before the parent ended
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_handler_of_the_program_runs_after_its_workers_have_ended) {
+BOOST_AUTO_TEST_CASE(programs_handler_runs_after_workers_have_ended) {
   Process process = start("wait_with_handler");
   const auto pids = read_pids(process, 3);
   process.signal(SIGINT);
@@ -131,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_handler_of_the_program_runs_after_its_workers_have_ended)
   BOOST_TEST(process.wait().code == 0);
 }
 
-BOOST_AUTO_TEST_CASE(sigterm_may_be_a_request_to_return_and_who_throws_then_is_named) {
+BOOST_AUTO_TEST_CASE(sigterm_may_request_a_return) {
   for (const char* scenario : {"asked", "asked_in_vain"}) {
     Process process = start(scenario);
     read_pids(process, 3);
@@ -148,7 +146,7 @@ BOOST_AUTO_TEST_CASE(sigterm_may_be_a_request_to_return_and_who_throws_then_is_n
   }
 }
 
-BOOST_AUTO_TEST_CASE(sigkill_of_the_parent_leaves_no_orphan) {
+BOOST_AUTO_TEST_CASE(killed_parent_leaves_no_orphans) {
   test::adopt_orphans();
   Process process = start("wait");
   const auto pids = read_pids(process, 3);
@@ -157,7 +155,7 @@ BOOST_AUTO_TEST_CASE(sigkill_of_the_parent_leaves_no_orphan) {
   for (const pid_t pid : pids) BOOST_TEST(test::wait_for_end(pid).signal == SIGKILL);
 }
 
-BOOST_AUTO_TEST_CASE(sigkill_of_the_parent_ends_a_stopped_worker_too) {
+BOOST_AUTO_TEST_CASE(killed_parent_ends_stopped_workers_too) {
   test::adopt_orphans();
   Process process = start("wait");
   const auto pids = read_pids(process, 3);
@@ -167,11 +165,11 @@ BOOST_AUTO_TEST_CASE(sigkill_of_the_parent_ends_a_stopped_worker_too) {
   for (const pid_t pid : pids) BOOST_TEST(test::wait_for_end(pid).signal == SIGKILL);
 }
 
-BOOST_AUTO_TEST_CASE(a_world_size_out_of_range_is_refused) {
+BOOST_AUTO_TEST_CASE(invalid_world_size_is_rejected) {
   BOOST_TEST(outcome("no_workers") == "error: rpc::spawn: world_size must be 1 to 4096, got 0\n");
 }
 
-BOOST_AUTO_TEST_CASE(a_main_without_worker_main_is_refused) {
+BOOST_AUTO_TEST_CASE(main_without_worker_main_is_rejected) {
   BOOST_TEST(contains(outcome("without_worker_main"), "main must begin with tendril::rpc::worker_main"));
 }
 

@@ -61,7 +61,7 @@ Task<int> throws_after_its_result() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_coroutine_starts_at_once_and_goes_on_when_its_futures_are_ready) {
+BOOST_AUTO_TEST_CASE(coroutine_starts_immediately_and_resumes_when_ready) {
   Promise<int> a, b;
   const Task<int> sum = add(a.future(), b.future());
   BOOST_TEST(!sum.future().done());
@@ -78,24 +78,24 @@ BOOST_AUTO_TEST_CASE(tasks_await_tasks) {
   BOOST_TEST(result.wait() == 16);
 }
 
-BOOST_AUTO_TEST_CASE(an_exception_becomes_the_error) {
+BOOST_AUTO_TEST_CASE(exception_becomes_the_error) {
   Promise<> promise;
   const Task<> task = fail_after(promise.future());
   promise.set_value();
   BOOST_CHECK_THROW(task.wait(), std::runtime_error);
 }
 
-BOOST_AUTO_TEST_CASE(an_awaited_error_is_thrown_inside) {
+BOOST_AUTO_TEST_CASE(awaited_error_is_thrown_inside) {
   Promise<int> bad;
   const Task<int> task = twice(bad.future());
   bad.set_error(std::make_exception_ptr(std::out_of_range("no")));
   BOOST_CHECK_THROW(task.wait(), std::out_of_range);
 }
 
-BOOST_AUTO_TEST_CASE(the_context_is_the_coroutines_own_across_suspensions) {
+BOOST_AUTO_TEST_CASE(coroutine_keeps_its_context_across_suspensions) {
   Promise<> promise;
   const Task<uint64_t> task = trace_after(promise.future(), 9);
-  BOOST_TEST(CallContext::current().trace_id == 0u);  // the caller's, although the coroutine had set its own
+  BOOST_TEST(CallContext::current().trace_id == 0u);  // the caller's, although the coroutine has set its own
   promise.set_value();
   BOOST_TEST(task.wait() == 9u);
   BOOST_TEST(CallContext::current().trace_id == 0u);

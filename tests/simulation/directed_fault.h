@@ -60,7 +60,7 @@ inline void happens(const DirectedFault& fault) {
       }
       return;
     case DirectedFault::late:
-      return cut_for(fault.from, fault.to, false, 300ms);  // sending them again takes up to 200 ms more
+      return cut_for(fault.from, fault.to, false, 300ms);  // resending takes up to 200 ms more
     case DirectedFault::lost:
       return cut_for(fault.from, fault.to, true, 5000ms);
     case DirectedFault::isolated:

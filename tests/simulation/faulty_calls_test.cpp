@@ -69,7 +69,7 @@ struct Outcome {
   }
 };
 
-/// Runs `f`, and counts whether it succeeds. It may fail with an RpcError only.
+/// Runs `f` and counts whether it succeeds. It may only fail with an RpcError.
 template <class F>
 void attempt(Outcome& outcome, F f) {
   try {
@@ -102,7 +102,7 @@ void run_program(Outcome& outcome, int first_number) {
     const RRef<Counter> theirs = rpc::remote<Counter>(1, 0);
     attempt(outcome, [&] {
       outcome.expect(theirs.rpc_sync<&Counter::add>(1) == 1, "a wrong value from a method");
-    });                                                         // maybe unconfirmed
+    });                                                         // possibly unconfirmed
     attempt(outcome, [&] { rpc::rpc_sync<&use>(2, theirs); });  // user to user
     attempt(outcome, [&] { rpc::rpc_sync<&use>(1, theirs); });  // user to owner
     attempt(outcome,
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(delay_at_any_segment_fails_no_call) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(any_segment_may_come_after_its_call_has_timed_out) {
+BOOST_AUTO_TEST_CASE(segment_may_arrive_after_its_calls_timeout) {
   for (const auto& [a, b] : kPairs) {
     for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
       const auto [with, without] = visit_every_segment({.kind = DirectedFault::late, .from = from, .to = to}, 100ms);
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(host_may_be_lost_at_any_segment) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(many_faults_at_once_are_survived_by_several_threads) {
+BOOST_AUTO_TEST_CASE(several_threads_survive_many_faults) {
   rpc::Faults faults;
   faults.long_delay = 0.05;
   faults.reset = 0.02;

@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(delay_at_any_segment_changes_nothing) {
       BOOST_TEST(visit_every_segment({.kind = DirectedFault::late, .from = from, .to = to}).errors == 0);
 }
 
-BOOST_AUTO_TEST_CASE(any_segment_may_be_too_late) {
+BOOST_AUTO_TEST_CASE(segment_may_arrive_too_late) {
   Totals totals;
   for (const auto& [a, b] : kPairs)
     for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(host_may_be_lost_at_any_segment) {
     BOOST_TEST(visit_every_segment({.kind = DirectedFault::isolated, .to = gone}).errors > 0);
 }
 
-BOOST_AUTO_TEST_CASE(request_after_the_release_does_not_restore_the_context) {
+BOOST_AUTO_TEST_CASE(late_request_does_not_restore_the_context) {
   late_calls = 0;
   int before_release = -1;
   simulate([&] {

@@ -1,4 +1,4 @@
-// The controls of the page of a simulation, in Chromium. Skipped if there is no Chromium.
+// The controls of the page of a simulation, in Chromium. Skipped if Chromium is not installed.
 #include <stdlib.h>
 
 #include <boost/test/unit_test.hpp>
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(report_without_events_is_shown) {
   BOOST_TEST(contains(shown(""), ">step 0 of 0: all have ended<"));
 }
 
-BOOST_AUTO_TEST_CASE(long_run_draws_only_the_rows_in_view) {
+BOOST_AUTO_TEST_CASE(long_run_draws_only_visible_rows) {
   while (report.events.size() < 20'000) message("request", 0, 1, "triple");
   const std::string dom = shown(kUse +
                                 "press('End'); click('back'); "

@@ -155,7 +155,7 @@ struct TemporaryFile {
   }
 };
 
-BOOST_AUTO_TEST_CASE(campaign_writes_the_page_of_the_same_run) {
+BOOST_AUTO_TEST_CASE(campaign_page_shows_the_same_run) {
   const TemporaryFile file;
   for (const auto& workload : simulated::workloads()) {
     const std::string plain = campaign(workload.name + " 12 12"),
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(hostile_texts_are_escaped) {
   BOOST_TEST(contains(page, "&lt;/script>&lt;b>"));  // in the summary
 }
 
-BOOST_AUTO_TEST_CASE(middle_of_a_long_run_is_left_out) {
+BOOST_AUTO_TEST_CASE(middle_of_long_run_is_omitted) {
   const auto all = record(3, &call_all), few = record(3, &call_all, 1, {}, 11);
   BOOST_REQUIRE(few.events.size() == 11U);
   BOOST_TEST(few.events_left_out == all.events.size() - 11);

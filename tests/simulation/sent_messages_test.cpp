@@ -48,7 +48,7 @@ const std::string kFrames = bytes_of(message_of(MessageKind::request, 7, 1000)) 
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(frames_are_found_in_pieces_of_any_size) {
+BOOST_AUTO_TEST_CASE(frames_are_found_across_pieces) {
   for (const std::size_t piece : {1, 2, 11, 12, 13, 103, 104, 105, 500, 5000}) {
     const auto found = found_in(kFrames, piece);
     BOOST_REQUIRE(found.size() == 3U);
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(parts_belong_to_their_frame) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(unknown_bytes_are_messages_of_their_own) {
+BOOST_AUTO_TEST_CASE(unknown_bytes_are_separate_messages) {
   const auto found = found_in("GET / HTTP/1.1\r\n\r\n and more", 14);
   BOOST_REQUIRE(found.size() == 3U);
   for (const auto& [number, message] : found) BOOST_TEST(message.kind == "bytes");
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(unreadable_contents_are_reported_as_text) {
   BOOST_TEST(contains(found.at(1).text, "cannot be read: "));
 }
 
-BOOST_AUTO_TEST_CASE(changed_bytes_are_survived) {
+BOOST_AUTO_TEST_CASE(changed_bytes_do_no_harm) {
   rpc::detail::SimulationRandom random(1);
   for (int round = 0; round < 3000; ++round) {
     std::string bytes = kFrames + kFrames;

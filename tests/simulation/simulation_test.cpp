@@ -56,7 +56,7 @@ SimulationReport simulate(int world_size, void (*run)(WorkerId), uint64_t seed =
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(an_hour_of_sleep_takes_no_real_time) {
+BOOST_AUTO_TEST_CASE(simulated_sleep_takes_no_real_time) {
   const auto report = simulate(2, [](WorkerId rank) {
     rpc::sleep_for(std::chrono::minutes(29 * (rank + 1)));
     said[rank] = "awake";
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(an_hour_of_sleep_takes_no_real_time) {
   BOOST_TEST(said[1] == "awake");
 }
 
-BOOST_AUTO_TEST_CASE(deadlock_ends_the_simulation_and_is_explained) {
+BOOST_AUTO_TEST_CASE(deadlock_ends_the_simulation_with_an_explanation) {
   const auto report = simulate(2, [](WorkerId rank) {
     if (rank == 0) return;
     rpc::detail::Mutex mutex;
@@ -167,7 +167,7 @@ rpc::detail::Mutex process_mutex;
 const auto process_mutex_switched = tendril::detail::of_each_process([]() -> auto& { return process_mutex; });
 
 /// The mutexes of both workers have the same address.
-BOOST_AUTO_TEST_CASE(unlocking_wakes_only_the_own_worker) {
+BOOST_AUTO_TEST_CASE(unlocking_wakes_only_its_own_worker) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const auto report = simulate(
         2,
@@ -385,7 +385,7 @@ std::string refusal(const rpc::SimulationOptions& options) {
   return text_of_error([&] { rpc::detail::simulate(options, [](WorkerId) {}); });
 }
 
-BOOST_AUTO_TEST_CASE(invalid_options_are_refused) {
+BOOST_AUTO_TEST_CASE(invalid_options_are_rejected) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   BOOST_TEST(contains(refusal({.world_size = 0}), "UsageError: rpc::simulate: world_size must be 1 to 1024, got 0"));
   BOOST_TEST(contains(refusal({.time_limit = 0s}), "time_limit must be 1 to 864000 s, got 0 s"));
@@ -409,7 +409,7 @@ BOOST_AUTO_TEST_CASE(only_one_simulation_runs_at_a_time) {
   BOOST_TEST(contains(report.ranks[0].error, "a simulation is already running"), report.ranks[0].error);
 }
 
-BOOST_AUTO_TEST_CASE(process_with_a_real_worker_is_refused) {
+BOOST_AUTO_TEST_CASE(process_with_a_real_worker_is_rejected) {
   const tendril::test::ReservedPort port;
   rpc::init_rpc("real", {.rank = 0, .world_size = 1, .master_port = port.number()});
   BOOST_TEST(contains(refusal({}), "UsageError: rpc::simulate: worker 'real' of a real group lives in this process"));

@@ -1,5 +1,5 @@
-// A checkpoint of several workers: what comes back, with how many workers, what is refused, and what is left when one
-// of them is killed in the middle of a save.
+// Checkpoints of several workers: restored values, groups of another size, rejected files, and recovery after a worker
+// is killed during a save.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -26,7 +26,7 @@ using testing::write_bytes;
 
 namespace {
 
-/// What a worker has in these tests. `number`: of its own layer.
+/// State of one worker. `number` determines the size of layer `own`.
 struct Worker {
   explicit Worker(int number) : own(2, number + 1), generator(static_cast<uint64_t>(number)), seen(number) {}
   nn::Linear model{3, 2}, own;
@@ -43,7 +43,7 @@ dist::WorkerParts parts_of(Worker& worker, int number) {
           .each = {{"generator", worker.generator}, {"seen", worker.seen}}};
 }
 
-/// f(group, rank) at each of some agents, which must not throw.
+/// Runs f(group, rank) on each of `size` agents; none may throw.
 template <class F>
 void together(const Group& workers, int size, const char* tag, F f) {
   at_all(size, [&](int rank) {
@@ -52,7 +52,7 @@ void together(const Group& workers, int size, const char* tag, F f) {
   });
 }
 
-/// ... which throws an Error at each, whose text has these parts.
+/// Like `together`, but every call must throw an Error whose text contains all parts.
 template <class F, class... Parts>
 void refused(const Group& workers, int size, const char* tag, F f, const Parts&... parts) {
   together(workers, size, tag,
@@ -67,7 +67,7 @@ std::set<std::string> files_in(const TemporaryFolder& folder) {
   return names;
 }
 
-/// The file of a rank.
+/// Returns the path of a rank's file.
 std::filesystem::path shard_of(const TemporaryFolder& folder, int rank, int size) {
   const uint64_t save = dist::detail::read_checkpoint(folder.path()).save;
   return folder.path() / dist::detail::Shard{save, rank, size}.file();
@@ -75,7 +75,7 @@ std::filesystem::path shard_of(const TemporaryFolder& folder, int rank, int size
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(each_worker_gets_what_is_its_own_and_all_get_what_they_share) {
+BOOST_AUTO_TEST_CASE(load_restores_shared_own_and_each_parts) {
   const Group workers(3);
   const TemporaryFolder folder;
   std::vector<std::unique_ptr<Worker>> saved(3), loaded(3);
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(each_worker_gets_what_is_its_own_and_all_get_what_they_shar
     BOOST_TEST(whole.contains(name));
 }
 
-BOOST_AUTO_TEST_CASE(parts_move_to_another_number_of_workers_but_those_that_each_has_do_not) {
+BOOST_AUTO_TEST_CASE(world_size_may_change_except_for_each) {
   const Group workers(4);
   const TemporaryFolder folder;
   std::vector<std::unique_ptr<Worker>> saved(3);
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(parts_move_to_another_number_of_workers_but_those_that_each
         dist::load_checkpoint(group, with_each.path(), parts_of(mine, rank));
       },
       "nothing was loaded", "worker 'w0'", "saved by 3 workers, expected 2", "'generator', 'seen'", "worker 'w1'");
-  for (const int size : {2, 3, 4}) {  // unless those may stay; as many workers get them
+  for (const int size : {2, 3, 4}) {  // with each_may_stay, only a group of the saved size loads them
     together(workers, size, "stay", [&](ProcessGroup& group, int rank) {
       Worker mine(rank);
       mine.seen = -1;
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(parts_move_to_another_number_of_workers_but_those_that_each
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_fit_anywhere_is_one_error_at_all_workers_and_nothing_has_changed) {
+BOOST_AUTO_TEST_CASE(mismatch_anywhere_fails_all_and_changes_nothing) {
   const Group workers(3);
   const TemporaryFolder folder;
   together(workers, 3, "", [&](ProcessGroup& group, int rank) {
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_anywhere_is_one_error_at_all_workers_and_
       "worker 'w1'", "'epoch'", "missing");
 }
 
-BOOST_AUTO_TEST_CASE(parts_that_do_not_fit_each_other_are_refused_before_anything_is_written) {
+BOOST_AUTO_TEST_CASE(conflicting_parts_are_rejected_before_writing) {
   const Group workers(2);
   const TemporaryFolder folder;
   int64_t number = 0;
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(parts_that_do_not_fit_each_other_are_refused_before_anythin
   BOOST_TEST(folder.size() == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_cannot_write_fails_the_save_at_all_and_the_checkpoint_is_the_old_one) {
+BOOST_AUTO_TEST_CASE(failed_write_keeps_the_old_checkpoint) {
   const Group workers(2);
   const TemporaryFolder folder;
   int64_t step = 1;
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_write_fails_the_save_at_all_and_the_ch
   BOOST_TEST(dist::detail::read_checkpoint(folder.path()).entries.at("step").item<int64_t>() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(files_of_saves_that_did_not_end_go_with_the_next_and_others_stay) {
+BOOST_AUTO_TEST_CASE(save_removes_only_files_of_unfinished_saves) {
   const Group workers(2);
   const TemporaryFolder folder;
   const std::string stale = dist::detail::Shard{0x1234, 1, 3}.file();
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(files_of_saves_that_did_not_end_go_with_the_next_and_others
   }
 }
 
-BOOST_AUTO_TEST_CASE(files_that_are_missing_of_another_save_or_damaged_are_refused) {
+BOOST_AUTO_TEST_CASE(missing_stale_or_damaged_files_are_rejected) {
   const Group workers(1);
   const TemporaryFolder folder, other;
   int64_t step = 3;
@@ -311,13 +311,13 @@ BOOST_AUTO_TEST_CASE(files_that_are_missing_of_another_save_or_damaged_are_refus
   write_bytes(mine, good.substr(0, good.size() - 3));
   BOOST_CHECK_EXCEPTION(load(), Error, says("nothing was loaded", mine.filename().string()));
   save_safetensors({{"step", full({}, 3, {.dtype = kInt64})}}, mine);
-  BOOST_CHECK_THROW(load(), Error);  // without the marks of a checkpoint
+  BOOST_CHECK_THROW(load(), Error);  // no checkpoint metadata
   std::filesystem::remove(mine);
   BOOST_CHECK_EXCEPTION(load(), Error, says("nothing was loaded", "No such file"));
   write_bytes(folder / "checkpoint.index.json", "{");
   BOOST_CHECK_EXCEPTION(load(), Error, says("checkpoint.index.json"));
 
-  // Two workers' files, of which one is of an earlier save.
+  // Files of two workers, one of which is from an earlier save.
   const Group two(2);
   const auto save_both = [&] {
     together(two, 2, "", [&](ProcessGroup& group, int) {
@@ -332,7 +332,7 @@ BOOST_AUTO_TEST_CASE(files_that_are_missing_of_another_save_or_damaged_are_refus
   BOOST_TEST(step == 3);
 }
 
-BOOST_AUTO_TEST_CASE(an_optimizer_whose_parameters_are_on_other_workers_is_a_part_like_any_other) {
+BOOST_AUTO_TEST_CASE(distributed_optimizer_can_be_a_part) {
   const Group workers(1);
   const TemporaryFolder folder;
   nn::Linear model(2, 2);
@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(an_optimizer_whose_parameters_are_on_other_workers_is_a_par
 // In each run, one worker dies at a chosen call that changes files (tests/file_calls.h). A save makes about 20 such
 // calls on rank 0: those for its own file (writes, then fsync, linkat, rename and fsync), as many for the index, whose
 // rename commits the save, and one removal for each stale file. On another rank it makes about 9.
-BOOST_AUTO_TEST_CASE(killed_saves_lose_no_bit) {
+BOOST_AUTO_TEST_CASE(killed_saves_lose_nothing) {
   constexpr int kKills = 30;
   const std::string program = TENDRIL_TEST_PROGRAMS "/training_scenarios";
   /// Continues from the checkpoint in `folder` until `step`, or until worker `victim` dies at its call `dies_at`.
@@ -378,7 +378,7 @@ BOOST_AUTO_TEST_CASE(killed_saves_lose_no_bit) {
   };
   struct Leg {
     int size;
-    int64_t end;  // the last step that it saved
+    int64_t end;  // the last step saved
   };
   std::vector<Leg> legs;
   const TemporaryFolder killed, whole;
@@ -393,7 +393,7 @@ BOOST_AUTO_TEST_CASE(killed_saves_lose_no_bit) {
   for (int i = 0; i < kKills; ++i) {
     const int size = 2 + i % 3, other = 1 + i % (size - 1);
     BOOST_TEST_CONTEXT("kill " << i << " of " << size << " workers") {
-      // Goes backwards from the second save of rank 0, so that there is a checkpoint when rank 0 dies in its first.
+      // Counts down from rank 0's second save, so that a checkpoint exists by the time rank 0 dies in its first.
       i % 2 == 0 ? run(killed, size, 100, 0, 26 - i / 2) : run(killed, size, 100, other, 1 + i / 2);
       note(size);
     }
@@ -412,7 +412,7 @@ BOOST_AUTO_TEST_CASE(killed_saves_lose_no_bit) {
   for (const auto& [name, tensor] : a) BOOST_TEST(equal(tensor, b.at(name)), name);
 }
 
-/// The state in released checkpoints (tests/nn/released_files_test.cpp).
+/// State stored in the released checkpoints (tests/nn/released_files_test.cpp).
 std::unique_ptr<Worker> released(int rank) {
   auto worker = std::make_unique<Worker>(rank);
   raw::copy_(worker->model.weight.detach(), arange(6).reshape({2, 3}).to(kFloat32) / 8);
@@ -424,7 +424,7 @@ std::unique_ptr<Worker> released(int rank) {
 
 BOOST_AUTO_TEST_CASE(write_released) {
   const char* const folder = std::getenv("TENDRIL_RELEASE_FILES");
-  if (folder == nullptr) return;  // the usual run
+  if (folder == nullptr) return;  // set only to write the files of a release
   std::filesystem::create_directories(folder);
   const Group workers(2);
   std::vector<std::unique_ptr<Worker>> saved(2);

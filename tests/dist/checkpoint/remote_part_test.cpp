@@ -1,4 +1,4 @@
-// Parts of a checkpoint that other workers own, who write and read their own files.
+// Checkpoint parts that are stored on other workers, which write and read their own files.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -22,7 +22,7 @@ using testing::TemporaryFolder;
 
 namespace dist_remote_part {
 
-/// On its owner.
+/// Constructed on its owner.
 struct Layer : nn::Module {
   Layer(int64_t in, int64_t out, uint64_t seed)
       : generator(test_seed(seed)), linear(in, out, {.generator = generator}) {
@@ -35,7 +35,7 @@ struct Layer : nn::Module {
 using Remote = dist::RemoteModule<Layer>;
 using Sgd = dist::DistributedOptimizer<optim::SGD>;
 
-/// A module in two halves on two workers, and an optimizer over both.
+/// A module in two halves on two workers, and an optimizer for both.
 struct Halves {
   Halves(Agent& agent, int first_on, int second_on, uint64_t seed, double lr)
       : first(agent, first_on, int64_t{4}, int64_t{3}, seed),
@@ -75,7 +75,7 @@ std::set<std::string> files_in(const TemporaryFolder& folder) {
 }  // namespace dist_remote_part
 using namespace dist_remote_part;
 
-BOOST_AUTO_TEST_CASE(owners_write_files_of_their_own_and_read_what_is_theirs) {
+BOOST_AUTO_TEST_CASE(owners_write_and_read_their_own_files) {
   const Group workers(4);
   const TemporaryFolder folder;
   int64_t step = 5;
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(owners_write_files_of_their_own_and_read_what_is_theirs) {
   BOOST_TEST(same(whole.section("first"), saved.first.state_dict()));
   BOOST_TEST(same(whole.section("optimizer"), saved.optimizer.state_dict()));
 
-  // By another member, onto other owners; in a group of another size.
+  // Load onto other owners, in groups of other sizes.
   for (const int size : {1, 3}) {
     Halves loaded(workers[0], 3, size == 1 ? 3 : 1, 100, 0.5);
     at_all(size, [&](int rank) {
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(owners_write_files_of_their_own_and_read_what_is_theirs) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_state_that_was_gathered_and_one_that_owners_wrote_are_loaded_alike) {
+BOOST_AUTO_TEST_CASE(gathered_and_owner_written_states_are_interchangeable) {
   const Group workers(3);
   const TemporaryFolder folder;
   Halves saved(workers[0], 1, 2, 7, 0.125), loaded(workers[0], 2, 1, 50, 0.5);
@@ -127,11 +127,11 @@ BOOST_AUTO_TEST_CASE(a_state_that_was_gathered_and_one_that_owners_wrote_are_loa
   BOOST_TEST(same(loaded.optimizer.state_dict(), saved.optimizer.state_dict()));
 }
 
-BOOST_AUTO_TEST_CASE(no_element_travels) {
+BOOST_AUTO_TEST_CASE(elements_stay_on_their_owner) {
   const Group workers(2);
   const TemporaryFolder folder;
   const Remote module(workers[0], 1, int64_t{300}, int64_t{300}, uint64_t{1});
-  module.eval();  // it is there
+  module.eval();  // waits until the module exists
   ProcessGroup group(workers[0], names(1));
   const uint64_t before = workers[1].metrics().bytes_sent;
   dist::save_checkpoint(group, folder.path(), {.remote = {{"module", module}}});
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(no_element_travels) {
   BOOST_TEST(workers[1].metrics().bytes_sent - before < 4096u);
 }
 
-BOOST_AUTO_TEST_CASE(an_owner_that_is_lost_fails_the_save_at_all_and_the_checkpoint_is_the_old_one) {
+BOOST_AUTO_TEST_CASE(lost_owner_keeps_the_old_checkpoint) {
   const Group workers(4);
   const TemporaryFolder folder;
   Halves halves(workers[0], 2, 3, 7, 0.125);
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(an_owner_that_is_lost_fails_the_save_at_all_and_the_checkpo
   BOOST_TEST(load_safetensors(folder / "checkpoint.index.json").at("step").item<int64_t>() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_fit_at_an_owner_is_an_error_at_all_and_nothing_has_changed) {
+BOOST_AUTO_TEST_CASE(mismatch_on_an_owner_fails_every_load) {
   const Group workers(3);
   const TemporaryFolder folder;
   int64_t step = 1;
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_at_an_owner_is_an_error_at_all_and_nothin
        })) {
     BOOST_TEST(mine == "");
   }
-  std::array<int64_t, 2> steps{};  // of each member
+  std::array<int64_t, 2> steps{};  // per member
   const auto load = [&](const dist::RemoteParts& remote) {
     return [&, remote](ProcessGroup& group, int rank) {
       dist::load_checkpoint(group, folder.path(),
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_at_an_owner_is_an_error_at_all_and_nothin
   BOOST_TEST(steps == (std::array<int64_t, 2>{}), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(names_that_do_not_fit_are_refused_before_anything_is_written) {
+BOOST_AUTO_TEST_CASE(invalid_names_are_rejected_before_writing) {
   const Group workers(3);
   const TemporaryFolder folder;
   const Remote module(workers[0], 2, int64_t{4}, int64_t{3}, uint64_t{1});

@@ -1,4 +1,4 @@
-// What several workers do with a tensor of each, and what each of them hears when one does something else, or nothing.
+// Collectives between several workers, and the errors that members get when one diverges or does not take part.
 #include <atomic>
 #include <cmath>
 #include <future>
@@ -31,7 +31,7 @@ Tensor random_of(int rank, const Dims& sizes, DType dtype = kFloat32) {
   return randn(sizes, generator).to(dtype);
 }
 
-/// What one worker that has all tensors would make of them, by rank.
+/// Reference result: reduces the tensors of all ranks in rank order.
 Tensor star(int size, const std::function<Tensor(int)>& of, ReduceOp op) {
   Tensor sum = of(0).clone();
   for (int rank = 1; rank < size; ++rank) {
@@ -47,7 +47,7 @@ Tensor star(int size, const std::function<Tensor(int)>& of, ReduceOp op) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(by_rank_an_all_reduce_equals_a_stars_sum_to_the_last_bit) {
+BOOST_AUTO_TEST_CASE(deterministic_all_reduce_matches_rank_order_sum) {
   for (const int size : {1, 2, 3, 5}) {
     const Group group(size);
     at_all(size, [&](int rank) {
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(by_rank_an_all_reduce_equals_a_stars_sum_to_the_last_bit) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(where_all_is_to_be_deterministic_a_reduction_that_says_nothing_goes_by_rank) {
+BOOST_AUTO_TEST_CASE(deterministic_mode_reduces_in_rank_order) {
   struct Deterministic {
     Deterministic() { set_deterministic(true); }
     ~Deterministic() { set_deterministic(false); }
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(where_all_is_to_be_deterministic_a_reduction_that_says_noth
   }
 }
 
-BOOST_AUTO_TEST_CASE(in_a_ring_all_members_have_the_same_bits_which_are_the_sum_up_to_rounding) {
+BOOST_AUTO_TEST_CASE(ring_results_are_identical_on_all_members) {
   for (const int size : {2, 3, 4}) {
     const Group group(size);
     std::mutex mutex;
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(in_a_ring_all_members_have_the_same_bits_which_are_the_sum_
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_average_of_large_float16_numbers_is_finite) {
+BOOST_AUTO_TEST_CASE(average_of_large_float16_is_finite) {
   for (const int size : {2, 3}) {
     const Group group(size);
     at_all(size, [&](int rank) {
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(an_average_of_large_float16_numbers_is_finite) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(others_gather_scatter_and_broadcast) {
+BOOST_AUTO_TEST_CASE(gather_broadcast_and_reduce_scatter_match_references) {
   constexpr int kSize = 3;
   const Group group(kSize);
   at_all(kSize, [&](int rank) {
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(others_gather_scatter_and_broadcast) {
     }
     for (int root = 0; root < kSize; ++root) {
       const Tensor y = random_of(rank, {7, 6});
-      const Tensor column = y.select(1, 2);  // the rest of the matrix stays as it is
+      const Tensor column = y.select(1, 2);  // the rest of the matrix must not change
       const auto version = y.version();
       members.broadcast(column, root);
       check(equal(column, random_of(root, {7, 6}).select(1, 2)));
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(others_gather_scatter_and_broadcast) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(operations_that_are_not_waited_for_are_done_in_order) {
+BOOST_AUTO_TEST_CASE(async_operations_run_in_order) {
   constexpr int kSize = 3;
   const Group group(kSize, {.num_worker_threads = 1});
   at_all(kSize, [&](int rank) {
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(operations_that_are_not_waited_for_are_done_in_order) {
       done.push_back(members.all_reduce_async(xs.back()));
     }
     const Tensor last = full({3}, rank, {.dtype = kFloat64});
-    members.all_reduce(last);  // after those
+    members.all_reduce(last);  // runs after them
     for (int i = 0; i < 6; ++i) {
       check(done[static_cast<std::size_t>(i)].done());
       check(equal(xs[static_cast<std::size_t>(i)], full({40}, 3 * i + 3, {.dtype = kFloat64})));
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(operations_that_are_not_waited_for_are_done_in_order) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(some_workers_are_a_group_and_several_exist_at_the_same_time) {
+BOOST_AUTO_TEST_CASE(groups_may_be_subsets_and_overlap) {
   const Group group(4);
   at_all(4, [&](int rank) {
     const bool odd = rank % 2 == 1;
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(some_workers_are_a_group_and_several_exist_at_the_same_time
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_member_that_does_not_come_is_named_by_all_others) {
+BOOST_AUTO_TEST_CASE(absent_member_is_named_by_all_others) {
   constexpr int kSize = 3;
   const Group group(kSize);
   std::latch others_done(2);
@@ -217,11 +217,11 @@ BOOST_AUTO_TEST_CASE(a_member_that_does_not_come_is_named_by_all_others) {
     if (rank == 1) return others_done.wait();
     const Tensor x = zeros({4});
     try {
-      members.all_reduce(x, ReduceOp::sum, {.timeout = 2s});  // the others are there in less
+      members.all_reduce(x, ReduceOp::sum, {.timeout = 2s});  // enough for the other members
     } catch (const rpc::TimeoutError& first) {
       others_done.count_down();
       const std::string text = first.what();
-      check_throws<rpc::TimeoutError>([&] { members.all_reduce(x); }, text);  // it stays so
+      check_throws<rpc::TimeoutError>([&] { members.all_reduce(x); }, text);  // the group stays failed
       throw;
     }
   });
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(a_member_that_does_not_come_is_named_by_all_others) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_member_that_does_not_make_its_group_is_named) {
+BOOST_AUTO_TEST_CASE(member_missing_from_construction_is_named) {
   constexpr int kSize = 3;
   const Group group(kSize);
   for (const int missing : {0, 2}) {
@@ -248,10 +248,11 @@ BOOST_AUTO_TEST_CASE(a_member_that_does_not_make_its_group_is_named) {
       if (rank != missing) BOOST_TEST((has(mine, "TimeoutError: ") && has(mine, name)), mine);
     }
   }
-  at_all(kSize, [&](int rank) { ProcessGroup(group[rank], names(kSize)).barrier(); });  // and can be made afterwards
+  // The group can still be made afterwards.
+  at_all(kSize, [&](int rank) { ProcessGroup(group[rank], names(kSize)).barrier(); });
 }
 
-BOOST_AUTO_TEST_CASE(another_shape_dtype_or_operation_is_named_at_all_members) {
+BOOST_AUTO_TEST_CASE(mismatched_calls_are_named_on_all_members) {
   constexpr int kSize = 3;
   const Group group(kSize);
   const auto check = [&](const std::function<void(ProcessGroup&)>& usual,
@@ -301,7 +302,7 @@ BOOST_AUTO_TEST_CASE(another_shape_dtype_or_operation_is_named_at_all_members) {
       "all_reduce(sum)", "broadcast(from 1)");
 }
 
-BOOST_AUTO_TEST_CASE(a_member_that_is_lost_fails_all_at_once_and_the_rest_go_on_in_a_group_of_their_own) {
+BOOST_AUTO_TEST_CASE(lost_member_fails_all_and_survivors_regroup) {
   const Group group(4);
   std::latch ready(3);
   const auto start = rpc::Clock::now();
@@ -319,8 +320,8 @@ BOOST_AUTO_TEST_CASE(a_member_that_is_lost_fails_all_at_once_and_the_rest_go_on_
   BOOST_TEST((rpc::Clock::now() - start < 30s));
   for (const std::size_t rank : {0u, 1u, 3u}) {
     BOOST_TEST(has(said[rank], "PeerLostError: "), said[rank]);
-    // Which worker it names depends on who is quickest: w2, which is alive here, may tell those that it still reaches
-    // that it has lost the others, and they say so to all.
+    // The named worker depends on timing: w2, which is still alive here, may tell the workers that it still reaches
+    // that it has lost the others, and they pass this on.
     BOOST_TEST(has(said[rank], "worker 'w"), said[rank]);
     BOOST_TEST(!has(said[rank], "CollectivePart"), said[rank]);
   }
@@ -333,13 +334,13 @@ BOOST_AUTO_TEST_CASE(a_member_that_is_lost_fails_all_at_once_and_the_rest_go_on_
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_lost_member_is_named_with_the_operation) {
+BOOST_AUTO_TEST_CASE(lost_member_is_named_with_the_operation) {
   const Group group(2);
   const auto said = outcomes(2, [&](int rank) {
     ProcessGroup members(group[rank], names(2));
     members.barrier();
     if (rank == 0) return members.all_reduce(zeros({10}));
-    test::wait_until("w0's part is there", [&] { return !group[1].calls_received().empty(); });
+    test::wait_until("w0's part has arrived", [&] { return !group[1].calls_received().empty(); });
     group.cut(0, 1);
   });
   BOOST_TEST(has(said[0], "PeerLostError: "), said[0]);
@@ -348,7 +349,7 @@ BOOST_AUTO_TEST_CASE(a_lost_member_is_named_with_the_operation) {
   BOOST_TEST(!has(said[0], "CollectivePart"), said[0]);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_failed_operation_has_overwritten_in_part_is_not_what_a_backward_had_saved) {
+BOOST_AUTO_TEST_CASE(partly_overwritten_tensor_fails_backward) {
   constexpr int kSize = 3;
   const Group group(kSize);
   const auto reduce = [](ProcessGroup& members, const Tensor& x) {
@@ -360,7 +361,7 @@ BOOST_AUTO_TEST_CASE(what_a_failed_operation_has_overwritten_in_part_is_not_what
     at_all(kSize, [&](int rank) {
       ProcessGroup members(group[rank], names(kSize), kSmallChunks);
       members.barrier();
-      if (rank == 2) return others_done.wait();  // the parts that w0 has sent to w1 are there, w2's never come
+      if (rank == 2) return others_done.wait();  // w1 gets the parts of w0, but never those of w2
       const Tensor weight = random_of(9, {600}).requires_grad_(), x = random_of(rank, {600});
       const Tensor loss = (weight * x).sum();
       check_throws<rpc::TimeoutError>([&] { operation(members, x); }, "'w2' has not called it");
@@ -374,7 +375,7 @@ BOOST_AUTO_TEST_CASE(what_a_failed_operation_has_overwritten_in_part_is_not_what
 
 namespace {
 
-/// Of 3, of which w2 stops at the first reply to it.
+/// Three workers, of which w2 hangs when it receives its first reply.
 struct WithOneThatHangs {
   const std::shared_ptr<rpc_test::Hang> hang = std::make_shared<rpc_test::Hang>();
   const Cluster cluster{
@@ -399,7 +400,7 @@ std::promise<void>& busy() {
 }
 void be_busy() { busy().get_future().wait(); }
 
-BOOST_AUTO_TEST_CASE(a_member_that_falls_silent_before_it_joins_is_missed_by_a_group_without_a_deadline) {
+BOOST_AUTO_TEST_CASE(join_without_deadline_detects_silent_member) {
   const WithOneThatHangs workers;
   const rpc_test::LetGo let_go{workers.hang};
   const rpc::Future<int> hangs = rpc::rpc_async<&answer_nothing>(workers.cluster[2], 1, {.timeout = 0us});
@@ -408,7 +409,7 @@ BOOST_AUTO_TEST_CASE(a_member_that_falls_silent_before_it_joins_is_missed_by_a_g
       outcomes(2, [&](int rank) { ProcessGroup(workers.cluster[rank], names(3), {.timeout = 0ms}).barrier(); }));
 }
 
-BOOST_AUTO_TEST_CASE(a_member_that_falls_silent_is_missed_by_those_who_wait_for_another_library) {
+BOOST_AUTO_TEST_CASE(check_time_detects_silent_member) {
   const WithOneThatHangs workers;
   const auto join = [&](int rank) {
     const auto hub = dist::detail::CollectiveHub::of(workers.cluster[rank]);
@@ -419,11 +420,11 @@ BOOST_AUTO_TEST_CASE(a_member_that_falls_silent_is_missed_by_those_who_wait_for_
     channel->join(rpc::Clock::now() + 30s);
     return channel;
   };
-  const std::jthread w2([&] { (void)outcomes(1, [&](int) { join(2); }); });  // stops as it hears that all have joined
+  const std::jthread w2([&] { (void)outcomes(1, [&](int) { join(2); }); });  // hangs at the reply that all have joined
   const rpc_test::LetGo let_go{workers.hang};
   check_that_w2_is_lost(outcomes(2, [&](int rank) {
     const auto channel = join(rank);
-    channel->begin("what another library does", rpc::Clock::time_point::max());
+    channel->begin("an operation of another library", rpc::Clock::time_point::max());
     test::wait_until("check_time throws", [&] {
       channel->check_time();
       return false;
@@ -445,7 +446,7 @@ BOOST_AUTO_TEST_CASE(member_whose_handlers_are_busy_takes_part) {
   handler.wait();
 }
 
-BOOST_AUTO_TEST_CASE(the_root_of_a_broadcast_hears_that_nobody_took_it) {
+BOOST_AUTO_TEST_CASE(untaken_broadcast_times_out_at_root) {
   const Group group(2);
   std::latch over(1);
   at_all(2, [&](int rank) {
@@ -458,13 +459,13 @@ BOOST_AUTO_TEST_CASE(the_root_of_a_broadcast_hears_that_nobody_took_it) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_for_a_member_that_has_left_is_told_so) {
+BOOST_AUTO_TEST_CASE(waiting_for_a_departed_member_fails) {
   constexpr int kSize = 3;
   const Group group(kSize);
   at_all(kSize, [&](int rank) {
     ProcessGroup members(group[rank], names(kSize));
     members.barrier();
-    if (rank == 0) return;  // nobody sends to it in what follows
+    if (rank == 0) return;  // no member sends to it from here on
     const Tensor x = ones({4});
     check_throws<CollectiveError>([&] { members.broadcast(x, 0, {.timeout = 40s}); }, "worker 'w0' has left the group");
   });
@@ -475,7 +476,7 @@ rpc::Task<void> reduce_and_meet(ProcessGroup& members, Tensor x) {
   members.barrier({.timeout = 20s});
 }
 
-BOOST_AUTO_TEST_CASE(a_coroutine_that_awaited_one_operation_may_wait_for_the_next) {
+BOOST_AUTO_TEST_CASE(coroutine_may_block_after_an_awaited_operation) {
   const Group group(2);
   at_all(2, [&](int rank) {
     ProcessGroup members(group[rank], names(2));
@@ -485,17 +486,17 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_awaited_one_operation_may_wait_for_the_nex
   });
 }
 
-BOOST_AUTO_TEST_CASE(by_rank_a_scatter_of_many_small_messages_ends) {
+BOOST_AUTO_TEST_CASE(deterministic_scatter_of_many_messages_completes) {
   const Group group(2);
   at_all(2, [&](int rank) {
     ProcessGroup members(group[rank], names(2), {.chunk_bytes = 16});
-    const Tensor x = full({80'000}, rank + 1);  // 10,000 messages a segment; 8,192 may wait for a member
+    const Tensor x = full({80'000}, rank + 1);  // 10,000 messages per segment; a member queues at most 8,192
     const Tensor mine = members.reduce_scatter(x, ReduceOp::sum, {.deterministic = true});
     check(mine.numel() == 40'000 && mine.min().item<float>() == 3 && mine.max().item<float>() == 3);
   });
 }
 
-BOOST_AUTO_TEST_CASE(who_gives_up_or_leaves_tells_the_others_why) {
+BOOST_AUTO_TEST_CASE(abort_and_departure_reach_all_members) {
   constexpr int kSize = 3;
   const Group group(kSize);
   auto said = outcomes(kSize, [&](int rank) {
@@ -524,7 +525,7 @@ BOOST_AUTO_TEST_CASE(who_gives_up_or_leaves_tells_the_others_why) {
   BOOST_TEST((rpc::Clock::now() - start < 30s));
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_done_is_refused_before_anybody_waits) {
+BOOST_AUTO_TEST_CASE(invalid_arguments_are_rejected_before_waiting) {
   const Group group(2);
   BOOST_CHECK_EXCEPTION(ProcessGroup(group[0], {}), rpc::UsageError, says("ProcessGroup", "workers", "empty"));
   BOOST_CHECK_EXCEPTION(ProcessGroup(group[0], {"w1"}), rpc::UsageError, says("'w0'", "not among"));

@@ -10,7 +10,7 @@
 #include "tendril/dist/collectives/process_group.h"
 #include "tests/dist/group.h"
 
-/// What all members of a process group do at the same time, each in a thread of its own.
+/// Helpers that run all members of a process group at once, each in its own thread.
 namespace dist_test {
 
 using dist::CollectiveError;
@@ -23,23 +23,24 @@ inline std::vector<std::string> names(int size) {
   return all;
 }
 
-/// For threads: Boost.Test's macros are for one.
+/// For use in threads, where Boost.Test's macros are not safe.
 inline void check(bool good, std::source_location where = std::source_location::current()) {
-  if (!good) throw std::logic_error("wrong: line " + std::to_string(where.line()));
+  if (!good) throw std::logic_error("check failed at line " + std::to_string(where.line()));
 }
-/// ... that f throws an E whose text has these parts.
+/// Checks that f throws an E whose text contains all parts.
 template <class E, class F, class... Parts>
 void check_throws(F f, const Parts&... parts) {
   try {
     f();
   } catch (const E& error) {
     if (testing::says(parts...)(error)) return;
-    throw std::logic_error(std::string("wrong: another text: ") + error.what());
+    throw std::logic_error(std::string("unexpected error text: ") + error.what());
   }
-  throw std::logic_error("wrong: nothing was thrown");
+  throw std::logic_error("no error was thrown");
 }
 
-/// Runs f(rank) for each; what each threw, "" for nothing: "PeerLostError: ...".
+/// Runs f(rank) in one thread per rank. Returns the error of each as text ("PeerLostError: ..."), "" if it did not
+/// throw.
 template <class F>
 std::vector<std::string> outcomes(int size, F f) {
   std::vector<std::string> said(static_cast<std::size_t>(size));
@@ -64,7 +65,7 @@ std::vector<std::string> outcomes(int size, F f) {
   return said;
 }
 
-/// ... none of which may throw.
+/// Like `outcomes`, but no call may throw.
 template <class F>
 void at_all(int size, F f) {
   const std::vector<std::string> said = outcomes(size, f);

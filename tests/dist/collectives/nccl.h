@@ -9,7 +9,7 @@
 
 namespace dist_test {
 
-/// The library that stands in for NCCL is what is loaded.
+/// Makes Tendril load the fake NCCL library, TENDRIL_FAKE_NCCL.
 struct WithFakeNccl {
   WithFakeNccl() {
     ::setenv("TENDRIL_NCCL_LIBRARY", TENDRIL_FAKE_NCCL, 1);

@@ -1,5 +1,5 @@
-// NCCL's functions, called as its header says, of a library that stands in for it: no GPU, but threads and the host's
-// memory.
+// Calls NCCL's functions, as declared in its header, in a fake library that uses threads and host memory instead of
+// GPUs.
 #include "tendril/dist/collectives/detail/nccl_comm.h"
 
 #include <atomic>
@@ -18,7 +18,7 @@ constexpr int kSize = 3;
 const auto kDone = [] { return true; };
 const auto kPatient = [] {};
 
-/// f(rank, communicator) at each member; what each threw.
+/// Runs f(rank, communicator) as each member and returns their errors, "" for members that did not throw.
 template <class F>
 std::vector<std::string> members(F f, const NcclComm::Look& look = kPatient) {
   const nccl::Id id = NcclComm::new_id();
@@ -31,7 +31,7 @@ void all_well(const std::vector<std::string>& said) {
   for (const std::string& mine : said) BOOST_TEST(mine == "");
 }
 
-/// A poll with a deadline.
+/// A poll callback that throws after 200 ms.
 struct Impatient {
   rpc::Clock::time_point end = rpc::Clock::now() + 200ms;
   void operator()() const {
@@ -69,7 +69,7 @@ void check_reductions(DType dtype) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(sums_and_other_reductions_are_of_all_members_in_each_dtype) {
+BOOST_AUTO_TEST_CASE(reductions_cover_all_members_and_dtypes) {
   check_reductions<float>(kFloat32);
   check_reductions<double>(kFloat64);
   check_reductions<int32_t>(kInt32);
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(bytes_are_broadcast_and_gathered) {
   }));
 }
 
-BOOST_AUTO_TEST_CASE(an_operation_has_ended_when_its_stream_says_so) {
+BOOST_AUTO_TEST_CASE(operation_polls_until_its_stream_is_done) {
   all_well(members([&](int, NcclComm& comm) {
     int asked = 0;
     float x = 1;
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(an_operation_has_ended_when_its_stream_says_so) {
   }));
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_for_a_member_that_does_not_come_may_give_up_and_the_communicator_has_ended) {
+BOOST_AUTO_TEST_CASE(timed_out_wait_ends_the_communicator) {
   const nccl::Id id = NcclComm::new_id();
   BOOST_CHECK_THROW(NcclComm(id, 0, 2, Impatient()), rpc::TimeoutError);
   const auto said = members([&](int rank, NcclComm& comm) {
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_a_member_that_does_not_come_may_give_up_and_t
     BOOST_TEST(said[rank] == "CollectiveError: ncclBroadcast: the NCCL communicator has ended");
 }
 
-BOOST_AUTO_TEST_CASE(errors_have_nccls_words) {
+BOOST_AUTO_TEST_CASE(errors_quote_nccl) {
   const auto reduce = [](int, NcclComm& comm) {
     float x = 1;
     comm.all_reduce(&x, 1, kFloat32, ReduceOp::sum, nullptr, kDone, kPatient);
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(errors_have_nccls_words) {
   fake->refusing = true;
   for (const std::string& mine : members(reduce)) BOOST_TEST(mine == "CollectiveError: ncclAllReduce: invalid usage");
   fake->refusing = false;
-  // Joining is over at all before it breaks.
+  // The library breaks only after all members have joined.
   std::atomic<int> there{0};
   for (const std::string& mine : members([&](int rank, NcclComm&comm) {
          if (++there == kSize) fake->broken = true;
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(errors_have_nccls_words) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_library_that_is_not_there_or_too_old_is_said) {
+BOOST_AUTO_TEST_CASE(missing_or_old_library_is_reported) {
   ::setenv("TENDRIL_NCCL_LIBRARY", "/nowhere/libnccl.so.2", 1);
   BOOST_CHECK_EXCEPTION(NcclComm::load(), CollectiveError, says("cannot load NCCL's library", "/nowhere/libnccl.so.2"));
   ::setenv("TENDRIL_NCCL_LIBRARY", "libm.so.6", 1);
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_library_that_is_not_there_or_too_old_is_said) {
   NcclComm::load();
 }
 
-BOOST_AUTO_TEST_CASE(a_group_by_nccl_names_the_member_that_has_no_device,
+BOOST_AUTO_TEST_CASE(member_without_a_device_is_named,
                      *boost::unit_test::precondition([](boost::unit_test::test_unit_id) {
                        return boost::test_tools::assertion_result(device_count(DeviceType::cuda) == 0);
                      })) {

@@ -1,4 +1,4 @@
-// Tensors of a device by a library that stands in for NCCL. Members are threads; each works on the first device.
+// Collectives on device tensors through a fake NCCL library. Members are threads that share the first device.
 #include <latch>
 
 #include "tendril/autograd/ops/pointwise.h"
@@ -48,13 +48,13 @@ Values times(double factor) {
 
 #ifdef TENDRIL_EMULATED_DEVICES
 namespace tendril::cuda {
-int current_device();  // tensor/cuda/runtime/current.h, whose includes are not found here
+int current_device();  // declared in tensor/cuda/runtime/current.h, whose includes are unavailable here
 }
 #endif
 
 BOOST_FIXTURE_TEST_SUITE(nccl_group, Fixture, *boost::unit_test::precondition(has_device))
 
-BOOST_AUTO_TEST_CASE(tensors_of_the_device_are_brought_together_where_they_are) {
+BOOST_AUTO_TEST_CASE(collectives_run_on_device_tensors) {
   at_all(kSize, [&](int rank) {
     ProcessGroup members(group[rank], names(kSize), kByNccl);
     check(members.backend() == dist::Backend::nccl);
@@ -78,8 +78,8 @@ BOOST_AUTO_TEST_CASE(tensors_of_the_device_are_brought_together_where_they_are) 
 }
 
 #ifdef TENDRIL_EMULATED_DEVICES
-// Communicators belong to the device that is current where they are made.
-BOOST_AUTO_TEST_CASE(nccl_is_called_with_the_groups_device_current) {
+// A communicator belongs to the device that is current when it is created.
+BOOST_AUTO_TEST_CASE(group_device_is_current_during_nccl_calls) {
   static constexpr Device kSecond{DeviceType::cuda, 1};
   fake->current_device = &cuda::current_device;
   fake->read = [](void* host, const void* device, std::size_t bytes) {
@@ -90,7 +90,8 @@ BOOST_AUTO_TEST_CASE(nccl_is_called_with_the_groups_device_current) {
     cuda::copy_async(device, kSecond, host, kCPU, bytes);
   };
   const DefaultDeviceGuard guard(kSecond);
-  (void)ones({1}, {.device = kDevice});  // makes a context, so that operations on the second device return to this one
+  // Creates the context of kDevice, so that operations on the second device return to it.
+  (void)ones({1}, {.device = kDevice});
   at_all(kSize, [&](int rank) {
     ProcessGroup members(group[rank], names(kSize), kByNccl);
     const Tensor x = mine(rank, {12}).to(kSecond);
@@ -100,7 +101,7 @@ BOOST_AUTO_TEST_CASE(nccl_is_called_with_the_groups_device_current) {
 }
 #endif
 
-BOOST_AUTO_TEST_CASE(what_is_elsewhere_or_by_rank_goes_around_the_ring) {
+BOOST_AUTO_TEST_CASE(cpu_and_deterministic_operations_use_the_ring) {
   fake->refusing = true;
   at_all(kSize, [&](int rank) {
     ProcessGroup members(group[rank], names(kSize), kByNccl);
@@ -112,7 +113,7 @@ BOOST_AUTO_TEST_CASE(what_is_elsewhere_or_by_rank_goes_around_the_ring) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_waited_for_comes_after_what_its_thread_has_issued) {
+BOOST_AUTO_TEST_CASE(async_operations_follow_queued_work) {
   at_all(kSize, [&](int rank) {
     ProcessGroup members(group[rank], names(kSize), kByNccl);
     const cuda::Stream stream(0);
@@ -131,7 +132,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_waited_for_comes_after_what_its_thread_has_issu
   });
 }
 
-BOOST_AUTO_TEST_CASE(members_that_do_not_agree_or_do_not_come_are_named_and_the_communicator_ends) {
+BOOST_AUTO_TEST_CASE(divergent_or_absent_members_are_named) {
   const auto differing = outcomes(kSize, [&](int rank) {
     ProcessGroup members(group[rank], names(kSize), kByNccl);
     const Tensor x = mine(rank, {12});
@@ -157,7 +158,7 @@ BOOST_AUTO_TEST_CASE(members_that_do_not_agree_or_do_not_come_are_named_and_the_
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_error_of_nccl_is_one_at_all_members) {
+BOOST_AUTO_TEST_CASE(nccl_error_reaches_all_members) {
   const auto said = outcomes(kSize, [&](int rank) {
     ProcessGroup members(group[rank], names(kSize), kByNccl);
     members.barrier();
@@ -167,7 +168,7 @@ BOOST_AUTO_TEST_CASE(an_error_of_nccl_is_one_at_all_members) {
   for (const std::string& mine : said) BOOST_TEST(has(mine, "(the cable is out)"), mine);
 }
 
-BOOST_AUTO_TEST_CASE(data_parallel_training_is_as_by_the_ring) {
+BOOST_AUTO_TEST_CASE(data_parallel_training_matches_the_ring) {
   at_all(kSize, [&](int rank) {
     ProcessGroup by_nccl(group[rank], names(kSize), {.tag = "nccl", .backend = dist::Backend::nccl}),
         ring(group[rank], names(kSize));

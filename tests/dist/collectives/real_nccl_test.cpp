@@ -1,6 +1,7 @@
-// Collectives by NVIDIA's own library, where it and a device are: its functions for a member alone (of whom a process
-// group asks nothing), and a group of two where NCCL allows two members on one device (2.30 does, 2.28 does not).
-// Members are threads; each works on the first device, on a stream of its own.
+// Collectives through NVIDIA's NCCL, skipped if the library or a device is missing. The first case calls its functions
+// for a single member, because a process group of one does not use NCCL. The second uses a group of two where NCCL
+// allows two members on one device (2.30 does, 2.28 does not). Members are threads that share the first device, each
+// with its own stream.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -38,7 +39,7 @@ Values times(double factor) {
   return all;
 }
 
-/// Whether NCCL makes a group of so many on one device. Another error than its refusal is one of ours.
+/// Whether NCCL allows groups of this size on one device. Reports any error other than NCCL's refusal.
 bool allows(int size) {
   const Group group{size};
   const auto said = outcomes(size, [&](int rank) { ProcessGroup members(group[rank], names(size), kByNccl); });
@@ -51,7 +52,7 @@ bool allows(int size) {
   return all;
 }
 
-/// Each operation of a communicator of one, whose result is what it was given.
+/// Checks an operation of a communicator with one member, whose result must equal its input.
 template <class F>
 void check_alone(const char* what, const F& f) {
   const Tensor x = mine(0);
@@ -65,12 +66,12 @@ void check_alone(const char* what, const F& f) {
   BOOST_TEST(on_cpu(x) == times(1), what);
 }
 
-/// Every collective once, then a layer trained by data in parts as by the ring.
+/// Runs every collective once, then checks that data-parallel training matches the ring.
 void check_group(int size) {
   const Group group{size};
   const double sum = size * (size + 1) / 2.;
   at_all(size, [&](int rank) {
-    const cuda::Stream own(0);  // NCCL's kernels wait for each other: not in one queue
+    const cuda::Stream own(0);  // NCCL's kernels wait for each other, so they must not share a queue
     const cuda::StreamGuard guard(own);
     ProcessGroup members(group[rank], names(size), kByNccl), ring(group[rank], names(size), {.tag = "ring"});
     check(members.backend() == dist::Backend::nccl);
@@ -102,7 +103,7 @@ void check_group(int size) {
 
 BOOST_AUTO_TEST_SUITE(real_nccl, *boost::unit_test::precondition(real_nccl::has_nccl))
 
-BOOST_AUTO_TEST_CASE(a_member_alone_gets_what_it_gave) {
+BOOST_AUTO_TEST_CASE(single_member_gets_its_own_input) {
   using namespace real_nccl;
   using dist::detail::NcclComm;
   NcclComm::load();
@@ -110,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_member_alone_gets_what_it_gave) {
   const auto look = [&] {
     if (rpc::Clock::now() > deadline) throw rpc::TimeoutError("NCCL takes too long");
   };
-  const DeviceKernels current = kernels({DeviceType::cuda, 0});  // NCCL asks for it
+  const DeviceKernels current = kernels({DeviceType::cuda, 0});  // sets the current device, which NCCL reads
   NcclComm comm(NcclComm::new_id(), 0, 1, look);
   const std::size_t bytes = 12 * sizeof(float);
   check_alone("all_reduce", [&](const Tensor& x, void* stream, const auto& done) {
@@ -127,11 +128,11 @@ BOOST_AUTO_TEST_CASE(a_member_alone_gets_what_it_gave) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(two_members_where_nccl_allows_two_on_a_device) {
+BOOST_AUTO_TEST_CASE(two_members_share_a_device_if_allowed) {
   if (real_nccl::allows(2)) {
     real_nccl::check_group(2);
   } else {
-    BOOST_TEST_MESSAGE("NCCL wants a device for each member; there is one");
+    BOOST_TEST_MESSAGE("NCCL requires one device per member, but there is only one");
   }
 }
 

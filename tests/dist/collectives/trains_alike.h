@@ -9,7 +9,7 @@
 
 namespace dist_test {
 
-/// Three steps of data-parallel training on a member's x [n, 4] end at the same weights by either group.
+/// Checks that three steps of data-parallel training on each member's x [n, 4] give the same weights with both groups.
 inline void check_trains_alike(ProcessGroup& one_group, ProcessGroup& other_group, const Tensor& x) {
   Generator one(testing::test_seed()), other(testing::test_seed());
   nn::Linear a(4, 2, {.device = x.device(), .generator = one}), b(4, 2, {.device = x.device(), .generator = other});

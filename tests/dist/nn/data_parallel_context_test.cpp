@@ -1,4 +1,4 @@
-// Data-parallel training of models that are in part on other workers: gradients go to each member's autograd context.
+// Data-parallel training of models that are partly on other workers. Gradients go to each member's autograd context.
 #include "tendril/dist/nn/data_parallel.h"
 
 #include <array>
@@ -23,7 +23,7 @@ namespace dist_data_parallel {
 
 constexpr int kSize = 3, kServer = 3;  // number of members, and the rank of a worker outside the group
 
-/// What is on the server.
+/// The part of the model on the server.
 struct Middle {
   Middle()
       : generator(5),  // fixed: all test cases share this object
@@ -38,7 +38,7 @@ Middle& middle() {
 Tensor through(const Tensor& h) { return middle().layer(h).tanh(); }
 Tensor mean_square(const Tensor& y) { return y.square().mean(); }
 
-/// What each member has: a layer before the server's and one after it.
+/// The part of the model on each member: a layer before the server's and one after it.
 struct Net : nn::Module {
   explicit Net(uint64_t seed)
       : generator(test_seed(seed)),
@@ -64,7 +64,7 @@ Tensor part(int step, int rank) { return batch(step).narrow(0, 2 * rank, 2); }
 
 bool close(const Tensor& a, const Tensor& b) { return allclose(a, b, 1e-12, 1e-13); }
 
-/// Gradients of a network in one process, of the mean loss of these batches' sum.
+/// Gradients of the whole network in one process, summed over the losses of these batches.
 struct Whole {
   explicit Whole(std::initializer_list<int> steps) : net(1) {
     for (const int step : steps) net.loss_here(batch(step)).backward();
@@ -81,7 +81,7 @@ struct Whole {
 }  // namespace dist_data_parallel
 using namespace dist_data_parallel;
 
-BOOST_AUTO_TEST_CASE(a_model_that_goes_through_another_worker_gets_the_whole_batchs_gradients_in_each_members_context) {
+BOOST_AUTO_TEST_CASE(gradients_through_a_server_are_averaged) {
   const Whole whole({0});
   for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{1} << 20}) {
     const Group group(kSize + 1);
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_goes_through_another_worker_gets_the_whole_bat
         check(close(gradients.at(mine.parameters()[i]), whole.gradients[i]));
         check(!mine.parameters()[i].grad().defined());
       }
-      // Of what is on the server each context has the gradients of its own part.
+      // The server's parameters get, in each context, only the gradients of that member's part.
       const Gradients there = Container::of(group[kServer])->gradients(context.id());
       const std::lock_guard lock(mutex);
       for (std::size_t i = 0; i < 2; ++i) {
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_goes_through_another_worker_gets_the_whole_bat
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_part_of_the_model_alone_may_be_data_parallel) {
+BOOST_AUTO_TEST_CASE(only_part_may_be_data_parallel) {
   const Whole whole({0});
   const Group group(kSize + 1);
   std::array<Tensor, kSize> first;
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_part_of_the_model_alone_may_be_data_parallel) {
   BOOST_TEST(close((first[0] + first[1] + first[2]) / kSize, whole.net.first.weight.grad()));
 }
 
-BOOST_AUTO_TEST_CASE(a_loss_on_another_worker_is_one_too) {
+BOOST_AUTO_TEST_CASE(loss_may_be_on_another_worker) {
   const Whole whole({0});
   const Group group(kSize + 1, {.num_worker_threads = 1});
   at_all(kSize, [&](int rank) {
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_loss_on_another_worker_is_one_too) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(what_a_context_held_before_is_averaged_with_it) {
+BOOST_AUTO_TEST_CASE(earlier_gradients_are_averaged_too) {
   const Whole whole({0, 1});
   const Group group(kSize + 1);
   at_all(kSize, [&](int rank) {
@@ -160,17 +160,17 @@ BOOST_AUTO_TEST_CASE(what_a_context_held_before_is_averaged_with_it) {
     for (std::size_t i = 0; i < 4; ++i) {
       check(close(get_gradients(context).at(mine.parameters()[i]), whole.gradients[i]));
     }
-    check(equal(before.at(mine.first.weight), held));  // who has it keeps it
+    check(equal(before.at(mine.first.weight), held));  // earlier snapshots do not change
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_frozen_parameter_gets_no_gradient_in_a_context) {
+BOOST_AUTO_TEST_CASE(frozen_parameter_gets_no_gradient) {
   const Group group(kSize + 1);
   at_all(kSize, [&](int rank) {
     Net mine(1);
     ProcessGroup members(group[rank], names(kSize));
     DistributedDataParallel ddp(mine, members, {.find_unused_parameters = true});
-    mine.first.bias.requires_grad_(false);  // one of those that are averaged
+    mine.first.bias.requires_grad_(false);  // one of the averaged parameters
     const Context context(group[rank]);
     ddp.backward(context, mine.loss(group[rank], part(0, rank)));
     check(get_gradients(context).size() == 3);
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_frozen_parameter_gets_no_gradient_in_a_context) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(parameters_that_no_member_uses_stay_without_a_gradient_where_that_is_allowed) {
+BOOST_AUTO_TEST_CASE(unused_parameters_have_no_gradient_if_allowed) {
   const Group group(kSize + 1);
   const auto train = [&](int rank, bool allowed) {
     Net mine(1);
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(parameters_that_no_member_uses_stay_without_a_gradient_wher
   }
 }
 
-BOOST_AUTO_TEST_CASE(averages_are_taken_while_the_pass_goes_on) {
+BOOST_AUTO_TEST_CASE(averaging_overlaps_the_backward) {
   const Group group(3);
   at_all(2, [&](int rank) {
     Net mine(1);
@@ -207,7 +207,8 @@ BOOST_AUTO_TEST_CASE(averages_are_taken_while_the_pass_goes_on) {
     const Tensor h = mine.first(batch(0)).tanh();
     const Tensor loss = mean_square(mine.last(rpc::rpc_sync<&through>(group[rank], 2, h)));
     const uint64_t before = group[rank].metrics().requests_sent;
-    // Before the first layer's gradient is there: the pass's one message to the server has left, and more.
+    // Before the first layer's gradient arrives, the pass has sent its one message to the server, and averaging has
+    // begun.
     autograd::register_hook(mine.first.weight, [&](const Tensor&) {
       overlapped = Cluster::eventually([&] { return group[rank].metrics().requests_sent > before + 1; });
       return Tensor();
@@ -217,7 +218,7 @@ BOOST_AUTO_TEST_CASE(averages_are_taken_while_the_pass_goes_on) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(an_error_at_one_member_is_one_at_all) {
+BOOST_AUTO_TEST_CASE(error_at_one_member_reaches_all) {
   const Group group(kSize + 1);
   const auto said = outcomes(kSize, [&](int rank) {
     Net mine(1);
@@ -242,7 +243,7 @@ BOOST_AUTO_TEST_CASE(an_error_at_one_member_is_one_at_all) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_gradients_of_a_context_are_one_data_parallel_modules_at_a_time) {
+BOOST_AUTO_TEST_CASE(context_belongs_to_one_data_parallel_module) {
   const Group group(kSize + 1);
   const auto said = outcomes(1, [&](int) {
     Net mine(1);

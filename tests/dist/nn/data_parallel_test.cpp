@@ -1,4 +1,4 @@
-// Copies of a module at several workers, each with a part of the batch, and one process with all of it.
+// Replicas of a module on several workers, each with a part of the batch, compared with one process that has all of it.
 #include "tendril/dist/nn/data_parallel.h"
 
 #include <atomic>
@@ -54,10 +54,10 @@ bool close(const Tensor& a, const Tensor& b) { return allclose(a, b, 1e-12, 1e-1
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(gradients_and_steps_equal_one_process_on_the_whole_batch) {
+BOOST_AUTO_TEST_CASE(training_matches_the_whole_batch) {
   const Group group(kSize);
   at_all(kSize, [&](int rank) {
-    Net whole(1), mine(static_cast<uint64_t>(rank) + 1);  // others start elsewhere, and get the first member's
+    Net whole(1), mine(static_cast<uint64_t>(rank) + 1);  // DDP broadcasts the first member's parameters
     ProcessGroup members(group[rank], names(kSize), kSmallChunks);
     DistributedDataParallel ddp(mine, members, {.bucket_bytes = 200});
     check(ddp.num_buckets() > 2);
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(gradients_and_steps_equal_one_process_on_the_whole_batch) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_plain_backward_adds_up_here_and_the_next_averages_the_sums) {
+BOOST_AUTO_TEST_CASE(ddp_backward_averages_accumulated_gradients) {
   const Group group(kSize);
   at_all(kSize, [&](int rank) {
     Net whole(1), mine(1);
@@ -96,15 +96,15 @@ BOOST_AUTO_TEST_CASE(a_plain_backward_adds_up_here_and_the_next_averages_the_sum
   });
 }
 
-BOOST_AUTO_TEST_CASE(the_last_layers_are_averaged_while_backward_is_still_at_the_first) {
+BOOST_AUTO_TEST_CASE(averaging_overlaps_backward) {
   const Group group(2);
   at_all(2, [&](int rank) {
     Net mine(1);
     ProcessGroup members(group[rank], names(2));
-    DistributedDataParallel ddp(mine, members, {.bucket_bytes = 1});  // a bucket for each parameter
+    DistributedDataParallel ddp(mine, members, {.bucket_bytes = 1});  // one bucket per parameter
     const uint64_t before = group[rank].metrics().requests_sent;
     std::atomic<bool> overlapped{false};
-    // Seen when the gradient of the first layer comes: messages of later layers' buckets leave meanwhile.
+    // Runs when the first layer's gradient arrives. The buckets of later layers are sent meanwhile.
     autograd::register_hook(mine.first.weight, [&](const Tensor&) {
       overlapped = Cluster::eventually([&] { return group[rank].metrics().requests_sent > before; });
       return Tensor();
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(the_last_layers_are_averaged_while_backward_is_still_at_the
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_parameter_that_got_no_gradient_is_named_at_all_members_or_allowed) {
+BOOST_AUTO_TEST_CASE(missing_gradient_is_named_or_allowed) {
   const Group group(kSize);
   const auto said = outcomes(kSize, [&](int rank) {
     Net mine(1);
@@ -139,13 +139,13 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_got_no_gradient_is_named_at_all_members_or
       check(close(mine.parameters()[i].grad(), whole.parameters()[i].grad()));
     }
     mine.zero_grad();
-    ddp.backward(mine.loss(batch(0), true));  // used by nobody
+    ddp.backward(mine.loss(batch(0), true));  // unused on all members
     check(!mine.second.weight.grad().defined());
     check(mine.first.weight.grad().defined());
   });
 }
 
-BOOST_AUTO_TEST_CASE(parameters_that_were_frozen_thawed_and_cast_get_their_own_gradients) {
+BOOST_AUTO_TEST_CASE(frozen_unfrozen_and_cast_parameters_get_gradients) {
   struct Twins : nn::Module {
     Tensor a = leaf({1, 2}), b = leaf({3, 4});
     Twins() {
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(parameters_that_were_frozen_thawed_and_cast_get_their_own_g
   const Group group(1);
   ProcessGroup alone(group[0], names(1));
   DistributedDataParallel ddp(twins, alone, {.find_unused_parameters = true});
-  for (const Tensor* first : {&twins.a, &twins.b}) {  // memory that one releases another may get
+  for (const Tensor* first : {&twins.a, &twins.b}) {  // the allocator may reuse one parameter's memory for the other
     const Tensor& second = first == &twins.a ? twins.b : twins.a;
     for (const bool thawed : {false, true}) {
       first->requires_grad_(thawed);
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(unfrozen_parameters_are_averaged) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(parameters_unfrozen_at_one_member_are_an_error_at_all) {
+BOOST_AUTO_TEST_CASE(parameters_unfrozen_at_one_member_fail_all) {
   const Group group(2);
   const auto said = outcomes(2, [&](int rank) {
     Net mine(1);
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(parameters_unfrozen_at_one_member_are_an_error_at_all) {
   for (const std::string& mine : said) BOOST_TEST(mine.starts_with("CollectiveError: "), mine);
 }
 
-BOOST_AUTO_TEST_CASE(different_parameters_unfrozen_at_two_members_are_an_error_at_both) {
+BOOST_AUTO_TEST_CASE(different_unfrozen_parameters_fail_both_members) {
   const Group group(2);
   const auto said = outcomes(2, [&](int rank) {
     Net mine(1);
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(different_parameters_unfrozen_at_two_members_are_an_error_a
   BOOST_TEST(has(said[1], "bias"), said[1]);
 }
 
-BOOST_AUTO_TEST_CASE(a_parameter_that_is_replaced_is_an_error_at_all) {
+BOOST_AUTO_TEST_CASE(replaced_parameter_fails_all_members) {
   const Group group(2);
   const auto said = outcomes(2, [&](int rank) {
     Net mine(1);
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_is_replaced_is_an_error_at_all) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_loss_without_history_at_one_member_is_an_error_at_all) {
+BOOST_AUTO_TEST_CASE(loss_without_history_fails_all_members) {
   const Group group(2);
   const auto said = outcomes(2, [&](int rank) {
     Net mine(1);
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(a_loss_without_history_at_one_member_is_an_error_at_all) {
   BOOST_TEST(has(said[1], "worker 'w0' aborted"), said[1]);
 }
 
-BOOST_AUTO_TEST_CASE(a_member_that_throws_behind_its_first_buckets_does_not_wait_for_the_others) {
+BOOST_AUTO_TEST_CASE(failed_member_does_not_wait_for_others) {
   const Group group(2);
   std::latch thrown(1);
   const auto said = outcomes(2, [&](int rank) {
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(a_member_that_throws_behind_its_first_buckets_does_not_wait
   BOOST_TEST(has(said[1], "a bad hook"), said[1]);
 }
 
-BOOST_AUTO_TEST_CASE(modules_that_differ_are_refused_at_all_members) {
+BOOST_AUTO_TEST_CASE(different_modules_are_rejected_on_all_members) {
   const Group group(2);
   const auto said = outcomes(2, [&](int rank) {
     nn::Linear linear(4, rank == 0 ? 3 : 2);
@@ -311,7 +311,7 @@ BOOST_AUTO_TEST_CASE(modules_that_differ_are_refused_at_all_members) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(buffers_are_the_first_members) {
+BOOST_AUTO_TEST_CASE(buffers_are_copied_from_first_member) {
   const Group group(2);
   at_all(2, [&](int rank) {
     nn::BatchNorm1d norm(3);
@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(buffers_are_the_first_members) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_backward_that_throws_at_one_member_is_an_error_at_all) {
+BOOST_AUTO_TEST_CASE(backward_error_reaches_all_members) {
   const Group group(2);
   const auto said = outcomes(2, [&](int rank) {
     Net mine(1);

@@ -1,4 +1,4 @@
-// A module on another worker, and roots of backwards that are there.
+// Modules on another worker, and backwards whose root is on another worker.
 #include "tendril/dist/nn/remote_module.h"
 
 #include "tendril/autograd/backward.h"
@@ -17,7 +17,7 @@ using dist::RemoteModule;
 
 namespace dist_remote_module {
 
-/// A layer, which drops half of what it gives in training.
+/// A linear layer followed by dropout.
 struct Encoder : nn::Module {
   Encoder(int64_t in, int64_t out) : linear(in, out, {.dtype = kFloat64}) {
     register_module("linear", linear);
@@ -40,7 +40,7 @@ RemoteModule<Encoder> make_for_another() { return {Cluster::agent(1), "w2", 3, 2
 }  // namespace dist_remote_module
 using namespace dist_remote_module;
 
-BOOST_AUTO_TEST_CASE(it_is_made_called_trained_and_saved_where_it_lives) {
+BOOST_AUTO_TEST_CASE(remote_module_trains_like_a_local_one) {
   const Group group(2);
   const RemoteModule<Encoder> remote(group[0], "w1", 3, 2);
   Encoder local(3, 2);
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(it_is_made_called_trained_and_saved_where_it_lives) {
   for (const auto& [name, entry] : local.state_dict()) {
     BOOST_TEST(values(after.at(name)) == values(entry), boost::test_tools::per_element());
   }
-  raw::fill_(after.at("linear.bias"), 7);  // a copy
+  raw::fill_(after.at("linear.bias"), 7);  // state_dict returns a copy
   BOOST_TEST(values(remote.state_dict().at("linear.bias"))[0] != 7);
   BOOST_TEST(remote.load_state_dict(after).missing.empty());
   BOOST_TEST(values(remote.state_dict().at("linear.bias"))[0] == 7);
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(it_is_made_called_trained_and_saved_where_it_lives) {
   BOOST_TEST((remote.state_dict().at("linear.weight").dtype() == kFloat64));
 }
 
-BOOST_AUTO_TEST_CASE(a_third_worker_uses_one_that_it_is_handed_or_that_is_made_of_a_reference) {
+BOOST_AUTO_TEST_CASE(third_worker_may_use_the_module) {
   const Group group(3);
   const Tensor x = leaf({0.5, -1, 2});
   const RemoteModule<Encoder> remote = rpc::rpc_sync<&make_for_another>(group[0], 1);
@@ -97,11 +97,11 @@ BOOST_AUTO_TEST_CASE(a_third_worker_uses_one_that_it_is_handed_or_that_is_made_o
   BOOST_TEST(values(rpc::rpc_sync<&encode_with>(group[0], 1, same, x)) == values(local.forward(x)),
              boost::test_tools::per_element());
   const Context context(group[0]);
-  backward(context, {rpc::rpc_sync<&encode_with>(group[0], 1, remote, x).sum()});  // through all three
+  backward(context, {rpc::rpc_sync<&encode_with>(group[0], 1, remote, x).sum()});  // through all three workers
   BOOST_TEST(values(get_gradients(context).at(x)) == values(x.grad()), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_device_that_its_owner_has_not_is_an_error_and_the_module_stays_where_it_is) {
+BOOST_AUTO_TEST_CASE(missing_device_leaves_the_module_in_place) {
   const Group group(2);
   const RemoteModule<Encoder> remote(group[0], "w1", 3, 2);
   remote.eval();
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_device_that_its_owner_has_not_is_an_error_and_the_module_
   BOOST_TEST(values(remote.forward(x)) == before, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(what_goes_wrong_there_is_said_here) {
+BOOST_AUTO_TEST_CASE(owner_errors_reach_the_caller) {
   const Group group(2);
   const RemoteModule<Encoder> remote(group[0], "w1", 3, 2);
   BOOST_CHECK_EXCEPTION(remote.forward(ones({1, 4}, {.dtype = kFloat64})), rpc::RemoteError, says("worker 'w1'"));
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(what_goes_wrong_there_is_said_here) {
   BOOST_CHECK_EXCEPTION(broken.remote_parameters(), rpc::RpcError, says("in_features: got 0"));
 }
 
-BOOST_AUTO_TEST_CASE(a_root_on_another_worker_is_run_backward_from_there) {
+BOOST_AUTO_TEST_CASE(backward_starts_at_a_remote_root) {
   const Group group(2);
   const RemoteModule<Encoder> remote(group[0], "w1", 3, 2);
   const Tensor x = leaf({0.5, -1, 2});
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_root_on_another_worker_is_run_backward_from_there) {
     BOOST_CHECK_EXCEPTION(backward(context, rpc::RRef<Tensor>()), AutogradError, says("refers to nothing"));
     BOOST_CHECK_EXCEPTION(backward(context, loss, {.create_graph = true}), AutogradError,
                           says("create_graph is not supported over workers"));
-    backward(context, rpc::RRef<Tensor>(group[0], x.sum()));  // of this worker
+    backward(context, rpc::RRef<Tensor>(group[0], x.sum()));  // a root on this worker
     BOOST_TEST(values(get_gradients(context).at(x))[0] == values(x.grad())[0] + 1);
   }
   const Values bias = values(local.linear.bias), step = values(local.linear.bias.grad());
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(a_root_on_another_worker_is_run_backward_from_there) {
   for (std::size_t i = 0; i < 2; ++i) BOOST_TEST(std::abs(after[i] - (bias[i] - step[i])) < 1e-14);
 }
 
-BOOST_AUTO_TEST_CASE(second_derivatives_over_workers_are_refused) {
+BOOST_AUTO_TEST_CASE(second_derivatives_across_workers_are_rejected) {
   const Group group(2);
   const RemoteModule<Encoder> remote(group[0], "w1", 3, 2);
   const Tensor x = leaf({0.5, -1, 2});

@@ -1,4 +1,4 @@
-// Where a model is cut.
+// Partition of a model into stages of similar cost.
 #include "tendril/dist/pipeline/partition.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ double dearest(const std::vector<double>& costs, const Cut& cut) {
   return most;
 }
 
-/// Of all cuts, by trying them.
+/// Cost of the best cut, found by exhaustive search.
 double least(const std::vector<double>& costs, std::size_t parts, Cut cut = {0}) {
   if (cut.size() == parts) {
     cut.push_back(costs.size());
@@ -52,7 +52,7 @@ double least(const std::vector<double>& costs, std::size_t parts, Cut cut = {0})
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(the_dearest_part_is_as_cheap_as_that_of_any_cut) {
+BOOST_AUTO_TEST_CASE(most_expensive_part_is_minimal) {
   std::mt19937 random(test_seed());
   for (int i = 0; i < 300; ++i) {
     std::vector<double> costs(1 + random() % 9);
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(the_dearest_part_is_as_cheap_as_that_of_any_cut) {
   BOOST_TEST(pp::partition({1, 1, 1, 3}, 2) == (Cut{0, 3, 4}), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_cut_is_refused) {
+BOOST_AUTO_TEST_CASE(invalid_partitions_are_rejected) {
   BOOST_CHECK_EXCEPTION(pp::partition({1, 2}, 3), Error, says("partition", "2 costs into 3 parts"));
   BOOST_CHECK_EXCEPTION(pp::partition({}, 1), Error, says("0 costs"));
   BOOST_CHECK_EXCEPTION(pp::partition({1, 2}, 0), Error, says("parts: got 0"));
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_cut_is_refused) {
   BOOST_CHECK_EXCEPTION(pp::partition({1e308, 1e308, 1e308}, 3), Error, says("their sum is inf"));
 }
 
-BOOST_AUTO_TEST_CASE(layers_are_measured_and_the_model_stays_as_it_was) {
+BOOST_AUTO_TEST_CASE(measuring_layers_does_not_change_the_model) {
   Generator generator(test_seed());
   nn::Sequential model(nn::Linear(8, 600, {.generator = generator}), nn::BatchNorm1d(600),
                        nn::Linear(600, 2, {.generator = generator}), nn::ReLU());

@@ -1,4 +1,4 @@
-// A model cut into stages on several workers, run by each schedule, and the same model in one piece.
+// A model cut into stages on several workers and run by each schedule, compared with the undivided model.
 #include "tendril/dist/pipeline/pipeline.h"
 
 #include <algorithm>
@@ -29,11 +29,11 @@ struct Layer : nn::Module {
     register_module("linear", linear);
   }
   Tensor forward(const Tensor& x) {
-    if (fails_in_forward) throw std::runtime_error("this layer is tired");
+    if (fails_in_forward) throw std::runtime_error("this layer fails in forward");
     Tensor y = linear(x).tanh();
     if (fails_in_backward) {
-      autograd::register_hook(y,
-                              [](const Tensor&) -> Tensor { throw std::runtime_error("this layer goes no way back"); });
+      autograd::register_hook(
+          y, [](const Tensor&) -> Tensor { throw std::runtime_error("this layer fails in backward"); });
     }
     return y;
   }
@@ -45,7 +45,7 @@ struct Plain : Layer {  // never fails
   using Layer::Layer;
   Tensor forward(const Tensor& x) { return linear(x).tanh(); }
 };
-/// One of whose next forwards lasts until it is let go.
+/// A layer of which one forward can be held until the test releases it.
 template <int which>
 struct Held : Layer {
   using Layer::Layer;
@@ -57,7 +57,7 @@ struct Held : Layer {
     }
     return y;
   }
-  struct Hold {  // the n-th from now on; at the latest until this one ends
+  struct Hold {  // holds the n-th forward from now on, at most until this object ends
     explicit Hold(int n) { countdown = n; }
     ~Hold() { let_go(); }
   };
@@ -82,19 +82,19 @@ struct Undefined : Plain {
   using Plain::Plain;
   Tensor forward(const Tensor&) { return {}; }
 };
-/// Fails its second forward, once a forward of Held<0> is held.
+/// Its second forward waits until a forward of Held<0> is held, then throws.
 struct FailsTheSecondTime : Plain {
   using Plain::Plain;
   Tensor forward(const Tensor& x) {
     if (++times == 2) {
       if (!test::holds_within(60s, [] { return Held<0>::is_held.load(); })) throw std::logic_error("nothing is held");
-      throw std::runtime_error("once is enough");
+      throw std::runtime_error("the second forward fails");
     }
     return Plain::forward(x);
   }
   int times = 0;
 };
-/// Looks at no element of its input.
+/// Ignores the values of its input.
 struct Indifferent : Plain {
   using Plain::Plain;
   Tensor forward(const Tensor& x) { return Plain::forward(ones_like(x)); }
@@ -117,7 +117,7 @@ std::vector<rpc::RRef<Stage>> stages_of(const Group& group, int workers, int cou
 }  // namespace dist_pipeline
 using namespace dist_pipeline;
 
-BOOST_AUTO_TEST_CASE(losses_and_steps_equal_the_whole_model_by_every_schedule) {
+BOOST_AUTO_TEST_CASE(training_matches_the_whole_model) {
   const Group group(4, {.num_worker_threads = 1});
   for (const Schedule& plan :
        {gpipe(3, 4), one_forward_one_backward(3, 7), one_forward_one_backward(1, 2), interleaved(2, 4, 2)}) {
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(losses_and_steps_equal_the_whole_model_by_every_schedule) {
 
 namespace dist_pipeline {
 
-/// Keeps four tensors of its input's size for the backward, or with activation checkpointing its input.
+/// Keeps four tensors of its input's size for the backward; with activation checkpointing, only its input.
 struct Deep : nn::Module {
   explicit Deep(double value) {
     register_parameter("w", w = full({}, value, {.dtype = kFloat64, .requires_grad = true}));
@@ -170,13 +170,13 @@ struct Deep : nn::Module {
 };
 std::atomic<std::size_t> most_bytes{0};
 Tensor mean_while_most_is_kept(const Tensor& output, const Tensor& target) {
-  most_bytes = std::max<std::size_t>(most_bytes, memory::stats().live_bytes);  // by gpipe all go forward first
+  most_bytes = std::max<std::size_t>(most_bytes, memory::stats().live_bytes);  // gpipe runs all forwards first
   return mse_loss(output, target);
 }
 
 }  // namespace dist_pipeline
 
-BOOST_AUTO_TEST_CASE(with_activation_checkpointing_stages_keep_less_and_the_loss_is_the_same) {
+BOOST_AUTO_TEST_CASE(activation_checkpointing_keeps_fewer_bytes) {
   const Group group(3);
   constexpr int kMicroBatches = 6;
   const Tensor x = full({64 * kMicroBatches, 512}, 0.5, {.dtype = kFloat64}), target = zeros_like(x);
@@ -195,12 +195,12 @@ BOOST_AUTO_TEST_CASE(with_activation_checkpointing_stages_keep_less_and_the_loss
   }
   BOOST_TEST(losses[0] == losses[1]);
   BOOST_TEST_MESSAGE("kept " << kept[0] << " bytes, with checkpointing " << kept[1]);
-  if (memory::stats().live_bytes == 0) return;  // nothing is counted under sanitizers
+  if (memory::stats().live_bytes == 0) return;  // sanitizer builds do not count allocations
   BOOST_TEST(kept[0] > 2 * kMicroBatches * 3 * 64 * 512 * sizeof(double));
   BOOST_TEST(4 * kept[1] < 3 * kept[0]);
 }
 
-BOOST_AUTO_TEST_CASE(a_stage_that_throws_is_an_error_that_names_its_worker_and_the_next_batch_goes_well) {
+BOOST_AUTO_TEST_CASE(failed_stage_is_named_and_training_resumes) {
   const Group group(4);
   Pipeline model(group[0], stages_of(group, 3, 3), one_forward_one_backward(3, 4));
   const Tensor x = ones({4, 3}, {.dtype = kFloat64}), target = ones({4, 6}, {.dtype = kFloat64});
@@ -208,14 +208,14 @@ BOOST_AUTO_TEST_CASE(a_stage_that_throws_is_an_error_that_names_its_worker_and_t
     (forward ? Layer::fails_in_forward : Layer::fails_in_backward) = true;
     const Context context(group[0]);
     BOOST_CHECK_EXCEPTION(model.train(context, x, target), rpc::RpcError,
-                          says("worker 'w3'", forward ? "tired" : "no way back"));
+                          says("worker 'w3'", forward ? "fails in forward" : "fails in backward"));
     Layer::fails_in_forward = Layer::fails_in_backward = false;
   }
   const Context context(group[0]);
   BOOST_TEST(model.train(context, x, target) > 0);
 }
 
-BOOST_AUTO_TEST_CASE(the_last_stage_and_no_other_has_a_loss_which_is_one_number) {
+BOOST_AUTO_TEST_CASE(only_last_stage_has_a_scalar_loss) {
   const Group group(3);
   const Tensor x = ones({4, 3}, {.dtype = kFloat64}), target = ones({4, 4}, {.dtype = kFloat64});
   const auto first = [&] { return make_stage<Plain>(group[0], 1, 3, 5, uint64_t{1}); };
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(the_last_stage_and_no_other_has_a_loss_which_is_one_number)
   BOOST_TEST((std::chrono::steady_clock::now() - before < std::chrono::seconds(50)));  // none waited for its deadline
 }
 
-BOOST_AUTO_TEST_CASE(a_stage_whose_output_is_undefined_or_has_no_history_is_an_error) {
+BOOST_AUTO_TEST_CASE(undefined_or_detached_output_is_rejected) {
   const Group group(3);
   const Tensor x = ones({4, 3}, {.dtype = kFloat64}), target = ones({4, 4}, {.dtype = kFloat64});
   const auto last = make_loss_stage<Layer, &mean_square>(group[0], 2, 5, 4, uint64_t{2});
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(first_stages_may_be_frozen) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_stage_that_does_not_depend_on_its_input_leaves_those_before_it_without_gradients) {
+BOOST_AUTO_TEST_CASE(independent_stage_leaves_earlier_gradients_undefined) {
   const Group group(4);
   const Tensor x = ones({4, 3}, {.dtype = kFloat64}), target = zeros({4, 6}, {.dtype = kFloat64});
   Pipeline model(group[0],
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(a_stage_that_does_not_depend_on_its_input_leaves_those_befo
   for (std::size_t i = 0; i < 6; ++i) BOOST_TEST((after[i] == before[i]) == (i < 4), "parameter " << i);
 }
 
-BOOST_AUTO_TEST_CASE(micro_batches_may_have_sizes_of_their_own_and_count_by_them) {
+BOOST_AUTO_TEST_CASE(micro_batches_may_differ_in_size) {
   const Group group(3);
   Pipeline model(group[0], stages_of(group, 2, 2), gpipe(2, 3));
   Generator generator(test_seed());
@@ -329,7 +329,7 @@ BOOST_AUTO_TEST_CASE(micro_batches_may_have_sizes_of_their_own_and_count_by_them
   BOOST_TEST(model.train(context, x, target) == even, boost::test_tools::tolerance(1e-12));
 }
 
-BOOST_AUTO_TEST_CASE(a_report_says_where_the_time_of_each_stage_went) {
+BOOST_AUTO_TEST_CASE(report_lists_stage_times) {
   const Report report{.duration = 2,
                       .workers = 2,
                       .stages = {{0, "w1", .25, .75, .5, .125, .375}, {1, "w2", .5, .5, 1, 0, 0}},
@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(a_report_says_where_the_time_of_each_stage_went) {
   BOOST_TEST(Report{}.idle_share() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_in_the_middle_of_a_batch_ends_it_at_once) {
+BOOST_AUTO_TEST_CASE(lost_worker_ends_the_batch) {
   const Group group(4);
   auto stages = stages_of(group, 3, 3);
   stages[1] = make_stage<Held<0>>(group[0], 2, kWidths[1], kWidths[2], uint64_t{1});
@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_in_the_middle_of_a_batch_ends_it_at_o
   std::future<void> trained;
   auto start = rpc::Clock::now();
   {
-    const Held<0>::Hold third(3);  // of the four micro-batches; those before have gone on to w3
+    const Held<0>::Hold third(3);  // the third of four micro-batches; w3 has the earlier ones
     trained = std::async(std::launch::async, [&] {
       const Context context(group[0]);
       model.train(context, x, y);
@@ -365,13 +365,13 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_in_the_middle_of_a_batch_ends_it_at_o
     BOOST_REQUIRE(Cluster::eventually([&] { return Held<0>::is_held.load(); }));
     start = rpc::Clock::now();
     group.cut(0, 2);
-    BOOST_TEST((trained.wait_for(30s) == std::future_status::ready));  // though the stage is still at it
+    BOOST_TEST((trained.wait_for(30s) == std::future_status::ready));  // although the stage is still held
   }
   BOOST_CHECK_THROW(trained.get(), rpc::PeerLostError);
   BOOST_TEST((rpc::Clock::now() - start < 30s));
 }
 
-BOOST_AUTO_TEST_CASE(a_forward_that_outlasts_its_batch_changes_nothing_of_the_next_one) {
+BOOST_AUTO_TEST_CASE(late_forward_does_not_affect_next_batch) {
   const Group group(3, {.num_worker_threads = 4});
   using First = Held<0>;
   using Last = Held<1>;
@@ -390,7 +390,7 @@ BOOST_AUTO_TEST_CASE(a_forward_that_outlasts_its_batch_changes_nothing_of_the_ne
       BOOST_CHECK_THROW(impatient.train(context, ones({4, 3}, {.dtype = kFloat64}), y), rpc::RpcError);
       BOOST_REQUIRE(Cluster::eventually([&] { return First::is_held.load() && handlers(2) == 0; }));
     }
-    const Last::Hold last(disturbed ? 1 : 0);  // before the new batch goes back
+    const Last::Hold last(disturbed ? 1 : 0);  // before the new batch's backward
     auto trained = std::async(std::launch::async, [&] {
       dist::DistributedOptimizer<optim::SGD> opt(group[0], model.parameter_rrefs(), {.lr = 1});
       const Context context(group[0]);
@@ -422,12 +422,12 @@ BOOST_AUTO_TEST_CASE(cancel_ignores_batches_of_other_drivers) {
     model.train(context, ones({4, 3}, {.dtype = kFloat64}), ones({4, 4}, {.dtype = kFloat64}));
   });
   BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held && group[1].handlers_running().size() == 1; }));
-  stages[0].rpc_sync<&Stage::cancel>(of_another_driver, std::string("its caller gave up"));
+  stages[0].rpc_sync<&Stage::cancel>(of_another_driver, std::string("its caller cancelled it"));
   Held<0>::let_go();
   BOOST_CHECK_NO_THROW(trained.get());
 }
 
-BOOST_AUTO_TEST_CASE(a_connection_between_two_stages_that_is_lost_ends_the_batch_at_once) {
+BOOST_AUTO_TEST_CASE(lost_connection_between_stages_ends_the_batch) {
   const Group group(3);
   Pipeline model(group[0],
                  {make_stage<Held<0>>(group[0], 1, 3, 5, uint64_t{1}),
@@ -442,13 +442,13 @@ BOOST_AUTO_TEST_CASE(a_connection_between_two_stages_that_is_lost_ends_the_batch
   BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held && group[2].handlers_running().size() == 1; }));
   group.cut(1, 2);
   Held<0>::let_go();
-  // The error is that of w1, which could not send to w2, or of w2, if it had not yet received its reference to w1's
+  // The error comes from w1, which could not send to w2, or from w2, if it had not yet received its reference to w1's
   // stage.
   BOOST_CHECK_EXCEPTION(trained.get(), rpc::RpcError, says("worker 'w1'", "worker 'w2'"));
   BOOST_TEST((std::chrono::steady_clock::now() - before < 50s));
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_whose_only_thread_computes_hears_of_the_end_when_it_waits) {
+BOOST_AUTO_TEST_CASE(busy_worker_stops_at_its_next_wait) {
   const Group group(3, {.num_worker_threads = 1});
   Pipeline model(group[0],
                  {make_stage<FailsTheSecondTime>(group[0], 1, 3, 5, uint64_t{1}),
@@ -462,7 +462,7 @@ BOOST_AUTO_TEST_CASE(a_worker_whose_only_thread_computes_hears_of_the_end_when_i
   });
   BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held && group[1].handlers_running().empty(); }));
   Held<0>::let_go();
-  BOOST_CHECK_EXCEPTION(trained.get(), rpc::RemoteError, says("worker 'w1'", "once is enough"));
+  BOOST_CHECK_EXCEPTION(trained.get(), rpc::RemoteError, says("worker 'w1'", "the second forward fails"));
   BOOST_TEST((std::chrono::steady_clock::now() - before < 50s));
 }
 
@@ -513,7 +513,7 @@ BOOST_AUTO_TEST_CASE(no_batch_timeout_means_none_on_messages) {
     for (const auto& [from, timeout_us] : requests) BOOST_TEST(timeout_us == 0U, "from w" << from);
 }
 
-BOOST_AUTO_TEST_CASE(a_stage_whose_caller_is_lost_waits_no_longer) {
+BOOST_AUTO_TEST_CASE(stage_stops_when_its_caller_is_lost) {
   const Group group(3);
   Pipeline model(group[0],
                  {make_stage<Held<0>>(group[0], 1, 3, 5, uint64_t{1}),
@@ -531,7 +531,7 @@ BOOST_AUTO_TEST_CASE(a_stage_whose_caller_is_lost_waits_no_longer) {
   BOOST_CHECK_THROW(trained.get(), rpc::PeerLostError);
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_runs) {
+BOOST_AUTO_TEST_CASE(invalid_pipelines_are_rejected_before_running) {
   const Group group(4);
   Schedule bad = gpipe(3, 2);
   std::swap(bad.of[0].front(), bad.of[0].back());

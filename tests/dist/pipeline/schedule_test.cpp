@@ -1,4 +1,4 @@
-// Who does what when in a pipeline, without a pipeline.
+// Pipeline schedules, simulated without a pipeline.
 #include "tendril/dist/pipeline/schedule.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using namespace tendril;
 using namespace tendril::dist::pipeline;
 using testing::says;
 
-BOOST_AUTO_TEST_CASE(each_schedule_ends_keeps_what_it_says_and_idles_as_long_as_its_formula) {
+BOOST_AUTO_TEST_CASE(schedules_match_their_formulas) {
   for (int p = 1; p <= 6; ++p) {
     for (int m = 1; m <= 13; ++m) {
       for (const double b : {1.0, 2.0, 3.0}) {
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(each_schedule_ends_keeps_what_it_says_and_idles_as_long_as_
   }
 }
 
-BOOST_AUTO_TEST_CASE(work_begins_when_what_it_needs_is_done_and_never_twice_at_once) {
+BOOST_AUTO_TEST_CASE(actions_wait_for_dependencies_and_never_overlap) {
   for (const Schedule& one : {gpipe(4, 6), one_forward_one_backward(4, 6), interleaved(3, 6, 2)}) {
     const Timeline timeline = simulate(one, {1.5, 2.5});
     const auto end_of = [&](Action wanted) {
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(work_begins_when_what_it_needs_is_done_and_never_twice_at_o
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_schedule_that_never_ends_says_who_waits_for_whom) {
+BOOST_AUTO_TEST_CASE(endless_schedule_names_the_waiting_workers) {
   Schedule bad = one_forward_one_backward(2, 2);
   std::swap(bad.of[0][0], bad.of[0][3]);  // the first worker begins with a backward
   BOOST_CHECK_EXCEPTION(simulate(bad), Error,
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_schedule_that_never_ends_says_who_waits_for_whom) {
                              "micro-batch 0 at stage 0 (worker 0)"));
 }
 
-BOOST_AUTO_TEST_CASE(a_schedule_that_is_none_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(invalid_schedules_are_rejected_by_name) {
   const auto refused = [](auto change, const auto&... parts) {
     Schedule schedule = gpipe(2, 3);
     change(schedule);
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_schedule_that_is_none_is_refused_by_name) {
   BOOST_CHECK_EXCEPTION(simulate(gpipe(1, 1), {0, 1}), Error, says("costs"));
 }
 
-BOOST_AUTO_TEST_CASE(it_can_be_drawn) {
+BOOST_AUTO_TEST_CASE(schedules_can_be_drawn) {
   BOOST_TEST(draw(one_forward_one_backward(2, 3), {1, 1}) ==
              "w0 | F0 F1    B0 F2 B1    B2\n"
              "w1 |    F0 B0 F1 B1 F2 B2\n");

@@ -1,4 +1,4 @@
-// The loss of a pipeline where not all targets count alike, and that of the same model in one piece.
+// Pipeline losses whose targets have different weights, compared with those of the undivided model.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
@@ -84,15 +84,15 @@ BOOST_AUTO_TEST_CASE(ignored_targets_do_not_count) {
   check_equals_whole<&unweighted, &counted>(tensor({0, kIgnored, kIgnored, kIgnored, 1, 2, 3, kIgnored}));
 }
 
-BOOST_AUTO_TEST_CASE(a_batch_of_ignored_targets_has_no_gradient) {
+BOOST_AUTO_TEST_CASE(ignored_batch_has_no_gradient) {
   check_equals_whole<&unweighted, &counted>(full({8}, kIgnored, {.dtype = kInt64}));
 }
 
-BOOST_AUTO_TEST_CASE(class_weights_count) {
+BOOST_AUTO_TEST_CASE(class_weights_are_applied) {
   check_equals_whole<&weighted, &weights>(tensor({0, 1, 2, 2, 3, kIgnored, 1, 1}));
 }
 
-BOOST_AUTO_TEST_CASE(a_negative_weight_is_an_error) {
+BOOST_AUTO_TEST_CASE(negative_weight_is_rejected) {
   const Group group(2);
   Pipeline model(group[0], {make_loss_stage<Layer, &unweighted, &negative>(group[0], 1, 3, 4, uint64_t{1})},
                  gpipe(1, 2));

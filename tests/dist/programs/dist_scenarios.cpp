@@ -1,4 +1,4 @@
-// What dist_processes_test runs: dist_scenarios NAME. Programs that use only what the tutorials use.
+// Scenarios of dist_processes_test: dist_scenarios NAME. They use only the features that the tutorials use.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ struct Shard {
   Tensor weight = tensor({4., 3., 2., 1.}, {.requires_grad = true});
   Tensor embed(const Tensor& x) { return x * table; }
   Tensor decode(const Tensor& h) { return h * weight; }
-  /// The optimizer's visit: on the agent that serves this thread.
+  /// Looks gradients up as the optimizer does, on the agent that serves this thread.
   bool has_gradients(dist::autograd::ContextId context) {
     const dist::autograd::Gradients gradients = dist::autograd::get_gradients(context);
     return gradients.contains(table) && gradients.contains(weight);
@@ -88,7 +88,7 @@ void train(int rank, int iterations, bool fast) {
       say(std::to_string(iterations / time.count()) + " iterations/s, " + (fast ? "FAST" : "SMART") + ", " +
           std::to_string(static_cast<double>(rpc::default_agent()->metrics().requests_sent) / iterations) +
           " requests and " + std::to_string(static_cast<double>(after.ru_nvcsw - before.ru_nvcsw) / iterations) +
-          " waits an iteration at rank 0");
+          " waits per iteration at rank 0");
     }
   }
   rpc::shutdown();
@@ -114,7 +114,7 @@ Tensor by_way_of_2(const Tensor& x) { return rpc::rpc_sync<&twice>("w2", x) + rp
 Tensor by_way_of_1(const Tensor& x) { return rpc::rpc_sync<&raises_in_backward<SIGKILL>>("w1", x); }
 bool is_clean() { return nothing_left(); }
 
-/// Notices after three seconds that a worker is silent.
+/// Joins a group that detects a silent worker after three seconds.
 void join(const std::string& name) {
   rpc::init_rpc(name, {.agent = {.ping_interval = 200ms, .liveness_timeout = 3s, .grace_period = 3s}});
 }
@@ -139,15 +139,15 @@ void lose_a_worker() {
         say(std::string("another error: ") + e.what());
       }
       say(std::chrono::steady_clock::now() - start < 15s ? "in time" : "late");
-      // The context is usable, and so is the other worker.
+      // The context and the other worker are still usable.
       dist::autograd::backward(context, {rpc::rpc_sync<&twice>("w2", x).sum()});
-      say(dist::autograd::get_gradients(context).contains(x) ? "goes on" : "no gradient");
+      say(dist::autograd::get_gradients(context).contains(x) ? "continues" : "no gradient");
     }
     say(nothing_left() && rpc::rpc_sync<&is_clean>("w2") ? "clean" : "something is left");
   }
   try {
     rpc::shutdown({.timeout = 30s});
-  } catch (const rpc::RpcError&) {  // one of them is gone
+  } catch (const rpc::RpcError&) {  // one of the workers is lost
   }
 }
 
@@ -175,7 +175,7 @@ void lose_a_member() {
   {
     dist::ProcessGroup group({"w0", "w1", "w2"});
     try {
-      group.barrier();  // fails too, where this worker still waits for its end when the other one dies
+      group.barrier();  // fails too if this worker is still in it when w1 dies
       if (rank == 1) ::raise(SIGKILL);
       group.all_reduce(ones({1000}));
       say("no error");
@@ -185,15 +185,15 @@ void lose_a_member() {
     dist::ProcessGroup rest({"w0", "w2"});
     const Tensor x = ones({3});
     rest.all_reduce(x);
-    say(x.to_vector<double>() == std::vector<double>({2, 2, 2}) ? "goes on" : "a wrong sum");
+    say(x.to_vector<double>() == std::vector<double>({2, 2, 2}) ? "continues" : "a wrong sum");
   }
   try {
     rpc::shutdown({.timeout = 30s});
-  } catch (const rpc::RpcError&) {  // one of them is gone
+  } catch (const rpc::RpcError&) {  // one of the workers is lost
   }
 }
 
-/// w1, from which the others only wait for parts, is stopped before it sends any: who started it does so.
+/// The test stops w1 before it sends anything. The others only wait for parts from it.
 void stop_a_member() {
   const int rank = std::atoi(std::getenv("RANK"));
   rpc::init_rpc(name_of(rank));
@@ -213,11 +213,12 @@ void stop_a_member() {
   }
   try {
     rpc::shutdown({.timeout = 10s});
-  } catch (const rpc::RpcError&) {  // one of them is gone
+  } catch (const rpc::RpcError&) {  // one of the workers is lost
   }
 }
 
-/// On the hosts of hosts.sh: w1 is cut off. The backward of w0 that needs it and the collective of all fail.
+/// Runs on the hosts of hosts.sh, where w1 is cut off. The backward of w0 that needs w1 and the collective of all
+/// members must fail.
 void unplug_a_member(const std::string& name) {
   join(name);
   const int self = rpc::get_worker_info().id;

@@ -1,4 +1,4 @@
-// Collectives by MPI beside the ring's, under mpirun: mpi_collectives agree | differ | alone (tests/launchers)
+// Compares MPI's collectives with the ring's, under mpirun: mpi_collectives agree | differ | alone (tests/launchers)
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -25,7 +25,7 @@ void expect(bool right, const std::string& what) {
   if (!right) throw std::runtime_error("wrong: " + what);
 }
 
-/// Whole numbers: sums have the same bits in any order.
+/// Whole numbers, so that sums have the same bits in any order.
 Tensor mine(DType dtype, int rank, int64_t rows) {
   return (arange(rows * 3).reshape({rows, 3}) * (rank + 1) + rank).to(dtype);
 }
@@ -63,7 +63,7 @@ void agree(dist::ProcessGroup& mpi, dist::ProcessGroup& ring) {
   const auto first = mpi.all_reduce_async(large), second = mpi.all_reduce_async(strided + 1);
   first.wait();
   second.wait();
-  same(large, full({3'000'000}, size * (size + 1) / 2.0), "a large one");
+  same(large, full({3'000'000}, size * (size + 1) / 2.0), "a large tensor");
   mpi.all_reduce(zeros({0}));  // nothing to add
   mpi.barrier();
   std::printf("rank %d of %d: MPI and the ring agree %d times\n", rank, size, compared);

@@ -1,4 +1,4 @@
-// Programs that train together until one of them is killed: training_scenarios NAME ... (tests/dist says of each)
+// Programs that train together until one of them is killed: training_scenarios NAME ... (started by tests/dist)
 #include <unistd.h>
 
 #include <chrono>
@@ -51,7 +51,7 @@ void train(int rank, int size, const std::filesystem::path& folder, int64_t step
     nn::Linear model(6, 3, {.generator = same});
     optim::SGD sgd(model.parameters(), {.lr = 0.1, .momentum = 0.9});
     int64_t step = 0;
-    double seen = 0;  // by this worker
+    double seen = 0;  // total loss of this worker
     const dist::WorkerParts parts{.shared = {{"model", model}, {"optimizer", sgd}, {"step", step}},
                                   .each = {{"generator", mine}, {"seen", seen}}};
     if (dist::has_checkpoint(folder)) dist::load_checkpoint(group, folder, parts, {.each_may_stay = true});
@@ -70,7 +70,7 @@ void train(int rank, int size, const std::filesystem::path& folder, int64_t step
   rpc::shutdown();
 }
 
-/// A stage of a pipeline, which may die at its third micro-batch.
+/// A pipeline stage that may kill its process at its third micro-batch.
 struct Part : nn::Module {
   Part(int64_t seed, bool in_forward, bool in_backward)
       : generator(test_seed(static_cast<uint64_t>(seed))),
@@ -113,8 +113,7 @@ double train_batch(const std::vector<std::string>& workers, bool in_forward, boo
   return pipeline.train(context, ones({12, 4}), zeros({12, 4}));
 }
 
-/// w0 trains on three others, of which the one in the middle dies in the middle of a batch; then on those that are
-/// left.
+/// w0 trains on three workers, of which the middle one dies during a batch, and then on the two that remain.
 void lose_a_stage(int rank, bool in_forward) {
   rpc::init_rpc(name_of(rank));
   if (rank == 0) {
@@ -125,8 +124,8 @@ void lose_a_stage(int rank, bool in_forward) {
     } catch (const rpc::RpcError& e) {
       say(std::string("RpcError: ") + e.what());
     }
-    say(std::chrono::steady_clock::now() - start < 60s ? "in time" : "late");  // its timeout is 10 minutes
-    say(train_batch({"w1", "w3"}, false, false, -1) > 0 ? "goes on" : "no loss");
+    say(std::chrono::steady_clock::now() - start < 60s ? "in time" : "late");  // the pipeline's timeout is 10 minutes
+    say(train_batch({"w1", "w3"}, false, false, -1) > 0 ? "continues" : "no loss");
   }
   rpc::shutdown({.accept_losses = true});
 }
@@ -148,7 +147,7 @@ int main(int argc, char** argv) {
     say("done");
   } catch (const std::exception& e) {
     say(std::string("error: ") + e.what());
-    std::_Exit(3);  // without the workers that are gone
+    std::_Exit(3);  // does not wait for lost workers
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// What processes_test runs: group_scenarios NAME. Some spawn workers, some are one worker of a group.
+// Scenarios of processes_test: group_scenarios NAME. Some spawn workers, others are one worker of a group.
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -83,7 +83,7 @@ void note_tensor(const std::string& name, const tendril::Tensor& x) {
 void note(const std::string& name) { noted.push_back(name); }
 std::vector<std::string> all_noted() { return noted; }
 
-/// Rank 0 makes a small call after a large one while w1 is stopped, so that the large one cannot leave whole.
+/// Rank 0 makes a small call after a large one while w1 is stopped, so that the large one cannot be sent in full.
 void overtake(int rank) {
   rpc::init_rpc(name_of(rank), {.num_worker_threads = 1});
   if (rank == 0) {
@@ -102,7 +102,7 @@ void overtake(int rank) {
 void throw_while_others_wait(int rank) {
   rpc::init_rpc(name_of(rank));
   if (rank == 1) throw std::runtime_error("no such weather");
-  rpc::shutdown();  // fails, since w1 leaves without it
+  rpc::shutdown();  // fails, because w1 leaves alone
 }
 
 void never_init(int rank) {
@@ -134,7 +134,7 @@ void member(const std::string& name) {
   rpc::shutdown({.timeout = 20s});
 }
 
-/// Notices after three seconds that a worker is silent.
+/// Joins a group that detects a silent worker after three seconds.
 void join(const std::string& name) {
   const rpc::AgentOptions agent{.ping_interval = 200ms, .liveness_timeout = 3s, .grace_period = 3s};
   rpc::init_rpc(name, {.init_timeout = 10s, .agent = agent});
@@ -149,7 +149,7 @@ void wait_for_rank_0(const std::string& name) {
   rpc::shutdown();
 }
 
-/// w0 calls w1, which dies of it.
+/// w0 calls w1, which dies in the call.
 void lose_a_peer(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 20s});
   if (name == "w0") {
@@ -159,7 +159,7 @@ void lose_a_peer(const std::string& name) {
     say(outcome_of([&] { pending.wait(); }));
     say(outcome_of([] { rpc::rpc_sync<&add>("w1", 1, 2); }));
     say(outcome_of([] { rpc::rpc_sync<&add>("w2", 1, 2); }));
-    outcome_of([] { rpc::rpc_sync<&release>("w2"); });  // it may be gone before it has answered
+    outcome_of([] { rpc::rpc_sync<&release>("w2"); });  // it may leave before it answers
   } else {
     released.wait();
   }
@@ -171,7 +171,7 @@ struct Held {
   int get() { return value; }
 };
 
-/// w2 is killed and started anew; the others say what they see of it.
+/// w2 is killed and restarted; the other workers print their observations.
 void killed_and_started_anew(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 60s});
   const auto say_outcome = [&](const char* what, const std::function<void()>& run) {
@@ -202,7 +202,7 @@ void killed_and_started_anew(const std::string& name) {
   say_outcome("waits", [] { rpc::barrier(0ms); });
   say_outcome("waited", [&] { pending.wait(); });
   const rpc::GroupView without = rpc::wait_for_change(1, 60s);
-  say_outcome("goes on", [&] { rpc::barrier(without, 60s); });
+  say_outcome("continues", [&] { rpc::barrier(without, 60s); });
   rpc::wait_for_change(without.epoch, 60s);
   say_outcome("refers", [&] { held.rpc_sync<&Held::get>(); });
   meet();
@@ -210,7 +210,7 @@ void killed_and_started_anew(const std::string& name) {
   say_outcome("leaves", [] { rpc::shutdown({.timeout = 60s}); });
 }
 
-/// w1 and w2 serve until w0 is done, w2 not always the same one.
+/// w1 and w2 serve until w0 is done. w2 is killed and restarted meanwhile.
 void serve_in_shutdown(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 60s});
   say(name + " ready");
@@ -257,7 +257,7 @@ void leave_in_a_barrier(const std::string& name) {
   }
 }
 
-/// A handler of w1 ends its process, and a child of w0 its own.
+/// A handler of w1 exits, and so does a forked child of w0.
 void exits(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 60s});
   if (name == "w1") wait_for_ever();
@@ -273,8 +273,8 @@ void exits(const std::string& name) {
   rpc::shutdown({.graceful = false});
 }
 
-/// w1 has no descriptor left while all that have no connection with each other yet make one: whoever has a connection
-/// with it is served, the others are once it has descriptors again. Needs `ulimit -n` to be small.
+/// w1 has no descriptors left while workers that are not connected yet connect to each other. Workers that are
+/// connected to w1 are served at once, the others when it has descriptors again. Needs a small `ulimit -n`.
 void out_of_descriptors(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 60s});
   std::vector<int> taken;
@@ -302,8 +302,8 @@ bool is_stuck_without_descriptors(int stat) {
   return ::pread(stat, text, sizeof text - 1, 0) > 0 && std::strstr(text, ") S") != nullptr;
 }
 
-/// The worker that SCENARIO_STARVED names has few descriptors left when it is about to listen, until the file "enough"
-/// exists. w1 uses them all up; it then creates the folder "stuck", which takes no descriptor.
+/// The worker named by SCENARIO_STARVED has few descriptors left when it is about to listen, until the file "enough"
+/// exists. w1 uses them all up and then creates the folder "stuck", which needs no descriptor.
 void join_short_of_descriptors(const std::string& name) {
   std::vector<int> taken;
   std::jthread giver;
@@ -337,7 +337,7 @@ void join_short_of_descriptors(const std::string& name) {
   rpc::shutdown({.timeout = 60s});
 }
 
-/// A worker that throws out of main; out of a thread of its own; whose handler raises a fault.
+/// Workers that throw out of main, throw out of a thread, or raise a fault in a handler.
 void throw_out_of_main(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 20s});
   if (name == "w1") throw std::runtime_error("no such weather");

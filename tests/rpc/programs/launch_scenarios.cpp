@@ -1,4 +1,4 @@
-// What launch_test runs: launch_scenarios NAME [--rank N] [--size N] [--default N] [--port N]
+// Scenarios of launch_test: launch_scenarios NAME [--rank N] [--size N] [--default N] [--port N]
 
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ namespace rpc = tendril::rpc;
 
 namespace launch_scenarios {
 
-/// One write, so that the lines of several processes do not mix.
+/// Writes the line with one call, so that the lines of several processes do not mix.
 void say(const std::string& line) {
   const std::string text = line + "\n";
   if (::write(1, text.data(), text.size()) < 0) std::abort();
@@ -56,7 +56,7 @@ int run(int argc, char** argv) {
     say("main " + std::to_string(::getpid()));
     return rank;
   }
-  if (name == "spawn") {  // a group of its own, whoever started this process
+  if (name == "spawn") {  // a separate group, however this process was started
     rpc::worker_main(argc, argv);
     rpc::spawn<&meet>(2, "hello");
     return 0;
@@ -67,7 +67,7 @@ int run(int argc, char** argv) {
 }  // namespace launch_scenarios
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string(argv[1]) == "bare") {  // as a short program does it
+  if (argc > 1 && std::string(argv[1]) == "bare") {  // like a minimal program
     rpc::launch<&launch_scenarios::meet>(argc, argv, {.world_size = 2}, "hello");
     return 0;
   }

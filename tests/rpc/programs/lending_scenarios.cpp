@@ -1,4 +1,4 @@
-// What lending_test runs: lending_scenarios NAME. Two or three workers, each a process, with tensors on devices.
+// Scenarios of lending_test: lending_scenarios NAME. Two or three worker processes exchange tensors on devices.
 
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ namespace lending_scenarios {
 constexpr Device kFirst{DeviceType::cuda, 0};
 constexpr Device kSecond{DeviceType::cuda, 1};
 
-// ---- served
+// ---- served functions
 
 Tensor same(const Tensor& x) { return x; }
 std::vector<Tensor> all_of(const std::vector<Tensor>& all) { return all; }
@@ -53,7 +53,7 @@ std::pair<uint64_t, uint64_t> lent_and_borrowed() {
   const rpc::Metrics metrics = rpc::default_agent()->metrics();
   return {metrics.tensors_lent, metrics.tensors_borrowed};
 }
-/// A parameter that changes in place right after it was returned.
+/// A parameter that changes in place right after it has been returned.
 Tensor& parameter() {
   static Tensor it = raw::to(raw::zeros({100'000}), kFirst);
   return it;
@@ -68,10 +68,10 @@ std::pair<std::vector<uint8_t>, uint64_t> shared_handle() {
   return {{begin, begin + segment.handle.size()}, segment.bytes};
 }
 
-// ---- said
+// ---- helpers
 
 void require(bool holds, const std::string& what) {
-  if (!holds) throw std::logic_error("not so: " + what);
+  if (!holds) throw std::logic_error("check failed: " + what);
 }
 
 Tensor on(Device device, const Tensor& x) { return raw::to(raw::to(x, tendril::kCPU), device); }
@@ -85,22 +85,22 @@ void eventually(const std::string& what, const std::function<bool()>& holds) {
 
 rpc::Metrics metrics() { return rpc::default_agent()->metrics(); }
 
-/// Calls until both sides lend: the first tensors go through host memory while segments are on offer.
+/// Calls until both sides lend. The first tensors go through host memory while segments are on offer.
 void until_lending(int peer, Device device = kFirst) {
   const Tensor x = numbers(1000, device);
   const auto both = [&] {
     const auto before = std::pair(metrics().tensors_lent, metrics().tensors_borrowed);
-    require(raw::equal(rpc::rpc_sync<&same>(peer, x), x), "it comes back as it was");
+    require(raw::equal(rpc::rpc_sync<&same>(peer, x), x), "the tensor comes back unchanged");
     return metrics().tensors_lent > before.first && metrics().tensors_borrowed > before.second;
   };
   eventually("both sides lend", both);
 }
 
 void all_given_back() {
-  eventually("all is given back", [] { return metrics().tensors_out == 0; });
+  eventually("all tensors are returned", [] { return metrics().tensors_out == 0; });
 }
 
-/// Where the next block would begin, in the first segment.
+/// Where the next block would begin in the first segment.
 std::size_t next_offset() {
   const auto block = cuda::SharedBlock::take(512, 0);
   require(block && block->segment().number == 1, "there is room in the first segment");
@@ -138,11 +138,11 @@ void tensors(int rank) {
                                       raw::full({2}, 3.0)};
     const std::vector<Tensor> back = rpc::rpc_sync<&all_of>(1, sent);
     for (std::size_t i = 0; i < sent.size(); ++i) {
-      require(raw::equal(back.at(i), sent[i]), "tensor " + std::to_string(i) + " comes back as it was");
-      require(back[i].device() == sent[i].device(), "and to where it was");
-      require(back[i].strides() == rpc::rpc_sync<&same>(0, sent[i]).strides(), "laid out as by a call to oneself");
+      require(raw::equal(back.at(i), sent[i]), "tensor " + std::to_string(i) + " comes back unchanged");
+      require(back[i].device() == sent[i].device(), "on its device");
+      require(back[i].strides() == rpc::rpc_sync<&same>(0, sent[i]).strides(), "laid out as by a self-call");
     }
-    // All but the empty one, the one of dtype bool and the CPU's.
+    // All except the empty one, the one of dtype bool and the one on the CPU.
     require(metrics().tensors_lent == before.tensors_lent + 7, "arguments were lent");
     require(metrics().tensors_borrowed == before.tensors_borrowed + 7, "results were borrowed");
     const auto there = rpc::rpc_sync<&lent_and_borrowed>(1);
@@ -162,7 +162,7 @@ void tensors(int rank) {
   });
 }
 
-/// What is sent is what it was when the call was made, or the handler returned.
+/// Tensors arrive with the values that they had when the call was made or the handler returned.
 void in_place(int rank) {
   run_pair(rank, lending(), [] {
     until_lending(1);
@@ -176,20 +176,21 @@ void in_place(int rank) {
     for (int i = 0; i < 20; ++i) {
       require(
           raw::equal(results[static_cast<std::size_t>(i)].wait(), raw::full({100'000}, i, tendril::kFloat32, kFirst)),
-          "argument " + std::to_string(i) + " is of its time");
+          "argument " + std::to_string(i) + " has the value that it had at its call");
     }
     for (int i = 0; i < 20; ++i) {
       auto read = rpc::rpc_async<&read_parameter>(1);
       const Tensor& seen = read.wait();
       rpc::rpc_sync<&step>(1);
-      require(raw::equal(seen, raw::full({100'000}, i, tendril::kFloat32, kFirst)), "a result is of its time");
+      require(raw::equal(seen, raw::full({100'000}, i, tendril::kFloat32, kFirst)),
+              "a result has the value that it had when it was returned");
     }
     require(metrics().tensors_lent >= 20 && metrics().tensors_borrowed >= 20, "they were lent");
     all_given_back();
   });
 }
 
-/// To another device of the same process, and to one whose number differs there.
+/// A device map that swaps two devices.
 void devices(int rank) {
   rpc::InitOptions options = lending();
   if (rank == 0) options.device_maps = {{"w1", {{0, 1}, {1, 0}}}};
@@ -204,9 +205,9 @@ void devices(int rank) {
   });
 }
 
-/// The connection is cut again and again: frames are sent again, nothing is lost, and all is given back.
+/// Cuts the connection again and again. Frames are resent, nothing is lost, and all tensors are returned.
 void cut(int rank) {
-  std::set<int> others;  // the one to the process that started this one
+  std::set<int> others;  // the connection to the parent process
   for (const soak::Socket& socket : soak::connected_sockets()) others.insert(socket.fd);
   run_pair(rank, lending(), [&] {
     until_lending(1);
@@ -230,7 +231,7 @@ void cut(int rank) {
   });
 }
 
-/// Nothing is lent, and everything comes.
+/// Nothing is lent, and all tensors arrive.
 void through_host_memory(int rank, bool first_wants, bool second_wants, bool other_devices) {
   if (rank == 1 && other_devices) ::setenv("TENDRIL_EMULATED_HOST", "7", 1);
   rpc::InitOptions options;
@@ -239,17 +240,17 @@ void through_host_memory(int rank, bool first_wants, bool second_wants, bool oth
     const Tensor x = numbers(100'000);
     for (int i = 0; i < 10; ++i) require(raw::equal(rpc::rpc_sync<&same>(1, x), x), "it comes back");
     require(metrics().tensors_lent == 0 && metrics().tensors_borrowed == 0, "nothing is lent");
-    require(rpc::rpc_sync<&lent_and_borrowed>(1) == std::pair<uint64_t, uint64_t>(0, 0), "nor there");
+    require(rpc::rpc_sync<&lent_and_borrowed>(1) == std::pair<uint64_t, uint64_t>(0, 0), "nothing is lent by w1");
   });
 }
 
-/// w1 stops with tensors on their way, its session ends, it is killed: only then does their memory serve again.
+/// w1 stops while it holds lent tensors, its session ends, and it is killed. Only then is their memory reused.
 void killed(int rank) {
   rpc::InitOptions options = lending();
   options.agent.ping_interval = 100ms;
   options.agent.liveness_timeout = 2s;
   options.agent.grace_period = 0ms;
-  if (rank != 0) options.agent.liveness_timeout = 60s;  // these do not lose w0
+  if (rank != 0) options.agent.liveness_timeout = 60s;  // w1 and w2 must not lose w0
   rpc::init_rpc("w" + std::to_string(rank), options);
   if (rank == 0) {
     until_lending(1);
@@ -258,8 +259,8 @@ void killed(int rank) {
     const pid_t receiver = rpc::rpc_sync<&pid>(1);
     tendril::test::stop(receiver);
     const rpc::Future<Tensor> lost = rpc::rpc_async<&same>(1, numbers(100'000));
-    require(metrics().tensors_out == 1, "it is lent");
-    require(next_offset() > 0, "and takes room");
+    require(metrics().tensors_out == 1, "the tensor is lent");
+    require(next_offset() > 0, "its memory is in use");
     try {
       lost.wait();
       require(false, "the call fails");
@@ -268,9 +269,9 @@ void killed(int rank) {
     eventually("the session has ended", [] { return metrics().tensors_out == 0; });
     until_lending(2);
     all_given_back();
-    require(next_offset() > 0, "w1 lives, and may still read it");
+    require(next_offset() > 0, "the memory is in use while w1 can read it");
     ::kill(receiver, SIGKILL);
-    eventually("it serves again", [] {
+    eventually("the memory is reused", [] {
       until_lending(2);
       all_given_back();
       return next_offset() == 0;
@@ -295,7 +296,7 @@ rpc::Message forged(uint32_t segment, uint64_t offset, uint64_t function) {
   return message;
 }
 
-/// Each ends the session, and says why at w1.
+/// Each forged message ends the session, and w1 reports the reason.
 void forge(int rank, const std::string& what) {
   rpc::InitOptions options = lending();
   options.agent.grace_period = 0ms;
@@ -317,7 +318,7 @@ void forge(int rank, const std::string& what) {
   rpc::shutdown({.graceful = false});
 }
 
-/// What a borrower answers goes here.
+/// Receives the borrower's answers.
 struct Answers final : rpc::Link {
   void start(std::shared_ptr<rpc::LinkEvents>) override {}
   bool send(rpc::Message&& message) override {
@@ -341,7 +342,7 @@ struct Answers final : rpc::Link {
   std::vector<rpc::LendingAnswer> said;
 };
 
-/// Wrong handles are refused, and the right one is not.
+/// Wrong handles are rejected, and the right one is accepted.
 void handles(int rank) {
   run_pair(rank, {}, [] {
     rpc::detail::Counters counters;
@@ -373,7 +374,7 @@ void handles(int rank) {
     const auto own = cuda::SharedBlock::take(512, 0);
     bad = good;
     bad.handle = own->segment().handle;
-    refused(bad, "cudaIpcOpenMemHandle");  // of this process
+    refused(bad, "cudaIpcOpenMemHandle");  // a handle of this process
     borrower->offered(good);
     const rpc::LendingAnswer answer = answers->next();
     require(answer.accepted, "the right one is opened: " + answer.why);
@@ -390,7 +391,7 @@ int run(const std::string& name, const std::string& argument) {
     if (name == "in_place") rpc::spawn<&in_place>(2);
     if (name == "cut") rpc::spawn<&cut>(2);
     if (name == "devices") rpc::spawn<&devices>(2);
-    if (name == "killed") killed(std::atoi(std::getenv("RANK")));  // by hand: spawn ends the others
+    if (name == "killed") killed(std::atoi(std::getenv("RANK")));  // not by spawn, which would end the others
     if (name == "handles") rpc::spawn<&handles>(2);
     if (name == "neither") rpc::spawn<&through_host_memory>(2, false, false, false);
     if (name == "first") rpc::spawn<&through_host_memory>(2, true, false, false);

@@ -28,7 +28,7 @@ namespace lossy_bridge {
 using Clock = std::chrono::steady_clock;
 using tendril::testing::test_seed;
 
-constexpr std::size_t kVirtioHeader = 10;  // struct virtio_net_hdr, whose own header is none of C++
+constexpr std::size_t kVirtioHeader = 10;  // struct virtio_net_hdr, whose header is not valid C++
 
 volatile std::sig_atomic_t is_cut = 0, is_over = 0;
 
@@ -40,10 +40,10 @@ void on_signal(int signal) {
 
 struct Frame {
   std::size_t from;
-  std::vector<char> bytes;  // a virtio header before them: what the sender's card would still have to do
+  std::vector<char> bytes;  // preceded by a virtio header with the work left to the sender's card
 };
 
-/// All frames of an interface that come from the host behind it.
+/// Receives all frames that come from the host behind an interface.
 int open_port(const char* name) {
   const int port = ::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_ALL));
   const int on = 1, room = 8 << 20;
@@ -63,7 +63,7 @@ int open_port(const char* name) {
 int run(double delay_ms, double jitter_ms, double loss, const std::vector<int>& ports) {
   std::mt19937 random(test_seed());  // runs with one seed drop the same frames if the same frames arrive
   std::uniform_real_distribution<double> jitter(-jitter_ms, jitter_ms);
-  // One frame of each `period` is lost, at a random place, so that no run loses none by chance.
+  // One frame of each `period` is lost, at a random position, so that every run loses some.
   const long period = loss > 0 ? std::lround(100 / loss) : 0;
   long received = 0, victim = 0;
   std::multimap<Clock::time_point, Frame> on_their_way;
@@ -80,7 +80,7 @@ int run(double delay_ms, double jitter_ms, double loss, const std::vector<int>& 
         const ssize_t got =
             ::recvfrom(ports[from], buffer.data(), buffer.size(), 0, reinterpret_cast<sockaddr*>(&source), &size);
         if (got < 0) break;
-        if (source.sll_pkttype == PACKET_OUTGOING) continue;  // what this program has put there
+        if (source.sll_pkttype == PACKET_OUTGOING) continue;  // sent by this program
         if (period > 0 && received % period == 0) victim = std::uniform_int_distribution<long>(0, period - 1)(random);
         if (period > 0 && received++ % period == victim) {
           ++lost;

@@ -130,7 +130,8 @@ rpc::RRef<Pinned> pinned;  // to an object of another worker
 void hold() { pinned = rpc::remote<Pinned>("w1"); }
 int held_by_others() { return static_cast<int>(rpc::RRefContext::of(*rpc::default_agent())->counters().forks); }
 
-/// No worker calls another, but w1 waits in a barrier. Each prints the losses that it hears of: first w2, then rank 0.
+/// No worker calls another, but w1 waits in a barrier. Each worker prints the losses that it learns of: w2, then rank
+/// 0.
 void idle(const std::string& name) {
   const rpc::AgentOptions agent{.ping_interval = 1s, .liveness_timeout = 8s, .grace_period = 1s};
   rpc::init_rpc(name, {.init_timeout = 60s, .agent = agent});
@@ -240,7 +241,7 @@ void stopped_and_continued(const std::string& name) {
     say("w1 calls");
     const auto call = [&] { return outcome_of([&] { rpc::rpc_sync<&count>(2, {.timeout = 60s}, self); }); };
     tendril::test::wait_until(
-        "w2 stands still", [&] { return call() != "no error"; }, 60s);
+        "w2 does not answer", [&] { return call() != "no error"; }, 60s);
     say("w1 has lost w2");
     say("w1 calls: " + call_until_answered(2, self));
     say("w1 fetches: " + outcome_of([] { number_of_w2.to_here(); }));

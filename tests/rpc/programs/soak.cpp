@@ -1,7 +1,8 @@
-// Workers that are killed, stopped and cut off while they call each other: soak SECONDS [SEED] starts them
-// (soak/driver.h) and ends with status 0 if every call has settled, none ran twice, what the errors said of the calls
-// is what the callees say, and memory and descriptors of the workers that were never killed stayed as they were.
-// scripts/soak.sh runs it for long. As one of the workers: soak worker RANK GENERATION SEED KEY; it reads the driver's
+// Workers that are killed, stopped and disconnected while they call each other: soak SECONDS [SEED] starts them
+// (soak/driver.h). Exit status 0: every call has settled, none ran twice, the callees confirm the errors' reports of
+// whether calls ran, and the workers that were never killed use no more memory and descriptors than before.
+// scripts/soak.sh runs it for a long time. `soak worker RANK GENERATION SEED KEY` is one of the workers and reads the
+// driver's commands.
 // lines.
 #include <array>
 #include <atomic>
@@ -46,7 +47,7 @@ struct Peer {
   std::atomic<uint64_t> last_number{0};
 };
 
-/// This process.
+/// State of this worker process.
 struct Worker {
   int rank = 0, generation = 0;
   rpc::Agent* agent = nullptr;
@@ -55,7 +56,7 @@ struct Worker {
   Tally tally;
 
   CallId id_for(int to) { return {rank, generation, ++peers[static_cast<std::size_t>(to)].last_number}; }
-  /// A function with this id has begun.
+  /// Records that a function with this id has begun.
   void ran(const CallId& id) {
     const RunLog::Run run = log.note(id);
     if (run != RunLog::Run::first)
@@ -69,7 +70,7 @@ struct Worker {
   }
 } self;
 
-// ---- What they call. Each notes its id, so that it is seen to run once.
+// ---- Served functions. Each records its id, which shows whether it ran once.
 
 int add(const CallId& id, int a, int b) {
   self.ran(id);
@@ -144,7 +145,7 @@ class Caller {
         break;
       }
       case 2: {
-        // Either kind of memory is soon given back: what threads keep of sizes between these grows for minutes.
+        // Memory of either size is released soon. For sizes in between, the threads' caches grow for minutes.
         const int64_t size = below(16) == 0 ? (1 << 18) + below(1 << 19) : 1 + below(1 << 11);
         attempt(to, [&](const CallId& id) {
           const auto y = rpc::rpc_sync<&same>(agent, to, options, id, tendril::raw::full({size}, number));
@@ -171,7 +172,7 @@ class Caller {
         const rpc::RRef<Counter> counter = create(to, options, number);
         if (!counter) break;
         const int other = below(kWorkers);
-        // They may fail, each for itself, so what the counter says is not known but for its order.
+        // Either call may fail, so only the order of the counter's values is known.
         attempt(other, [&](const CallId& id) {
           expect(rpc::rpc_sync<&use>(agent, other, options, id, counter) > number, id, "a count");
         });
@@ -200,7 +201,7 @@ class Caller {
     if (claims(to).numbers.size() >= 200) compare(to, Clock::now() + 100ms);
   }
 
-  /// All that is not compared yet.
+  /// Compares all claims that have not been compared yet.
   void compare_all() {
     for (int to = 0; to < kWorkers; ++to) compare(to, Clock::now() + 60s);
   }
@@ -216,7 +217,7 @@ class Caller {
 
   rpc::RRef<Counter> create(int to, const rpc::CallOptions& options, int start) try {
     return rpc::remote<Counter>(*self.agent, to, options, self.id_for(to), start);
-  } catch (const rpc::RpcError&) {  // it is not connected
+  } catch (const rpc::RpcError&) {  // not connected
     ++self.tally.errors;
     return {};
   }
@@ -230,8 +231,8 @@ class Caller {
 
   template <class Wait>
   void settle(int to, int generation, const CallId& id, Wait wait) {
-    // A result shows that it ran, once. One that certainly has not run must not be found to have. Of the others the
-    // callee says that they did not run twice.
+    // A result shows that the call ran once. A call that certainly has not run must not be found to have run. Of other
+    // calls, the callee only checks that they did not run twice.
     const auto claim = [&](int runs) {
       if (generation == generation_of(to)) claims(to).add(generation, id.number, runs);
     };
@@ -251,7 +252,7 @@ class Caller {
     } catch (const rpc::RRefError&) {
       ++tally.errors;
     } catch (const rpc::RemoteError& error) {
-      // A nested call failed, or a reference that came with this one.
+      // A nested call failed, or a reference that this call passed.
       const std::string& type = error.type();
       const bool usual = type.find("PeerLostError") != type.npos || type.find("RRefError") != type.npos ||
                          type.find("TimeoutError") != type.npos || type.find("CancelledError") != type.npos;
@@ -280,7 +281,8 @@ class Caller {
             ++self.tally.agreed;
           } else {
             self.wrong("call %d of worker %d: %s", {self.rank, self.generation, mine.numbers[i]},
-                       mine.runs[i] != 0 ? "its result came, and it has not run" : "it ran, and its error denied that");
+                       mine.runs[i] != 0 ? "it returned a result but has not run"
+                                         : "it ran, but its error says that it did not");
           }
         }
         return true;
@@ -327,7 +329,7 @@ class Dialler {
         if (stop.stop_requested() || self.agent->is_connected(rank)) continue;
         try {
           self.agent->connect({name_of(rank), rank}, rpc::Agent::Endpoint::parse(endpoint), Clock::now() + 1s);
-        } catch (const rpc::RpcError&) {  // it is stopped or gone, or has not noticed yet
+        } catch (const rpc::RpcError&) {  // it is stopped or dead, or has not noticed the loss yet
         }
       }
       pause(stop, 20ms);
@@ -357,7 +359,7 @@ void cut_now_and_then(std::mt19937_64 random, const std::stop_token& stop) {
 int work(int rank, int generation, uint64_t seed, const std::string& key) {
   self.rank = rank;
   self.generation = generation;
-  rpc::set_unread_error_handler([](const rpc::UnreadError&) {});  // of calls that nobody waits for any more
+  rpc::set_unread_error_handler([](const rpc::UnreadError&) {});  // for calls that no thread waits for any more
   rpc::Agent agent({.name = name_of(rank),
                     .rank = rank,
                     .world_size = kWorkers,

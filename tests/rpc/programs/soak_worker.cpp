@@ -1,7 +1,7 @@
 // One worker of scripts/soak.sh: soak_worker SECONDS SEED clean|faults. Rank, world size and port come from the
 // environment. It makes random calls to the others while they make theirs, then waits until nothing is left, leaves,
-// and prints one line. Exit status 0: every call settled, with the right result or an error that may be, and every
-// counter is back at zero. "faults": others may be killed or stopped meanwhile, and calls may fail with any RpcError.
+// and prints one line. Exit status 0: every call settled with the right result or a permitted error, and every counter
+// is back at zero. "faults": other workers may be killed or stopped meanwhile, and calls may fail with any RpcError.
 #include <unistd.h>
 
 #include <atomic>
@@ -116,7 +116,7 @@ void one_step(std::mt19937_64& random, int world_size, Tally& tally) {
       return expect(true, tally, "");
     }
     default:
-      (void)rpc::rpc_async<&add>(to, number, 1);  // nobody waits
+      (void)rpc::rpc_async<&add>(to, number, 1);  // the result is dropped
       (void)rpc::remote<Counter>(to, number);
   }
 }
@@ -138,7 +138,7 @@ long peak_mib() {
 }
 
 int run(int seconds, uint64_t seed, bool faults) {
-  // Every peer that dies leaves calls behind that nobody waited for.
+  // Calls to a peer that dies leave errors that no thread reads.
   rpc::set_unread_error_handler([](const rpc::UnreadError&) {});
   rpc::AgentOptions agent{.ping_interval = 500ms, .liveness_timeout = faults ? 3s : 60s};
   const std::string name = std::string("w") + std::getenv("RANK");
@@ -184,7 +184,7 @@ int run(int seconds, uint64_t seed, bool faults) {
   try {
     rpc::shutdown({.timeout = 30s});
   } catch (const std::exception& error) {
-    left_together = faults;  // who lost a peer leaves alone
+    left_together = faults;  // a worker that has lost a peer leaves alone
     if (!faults) std::fprintf(stderr, "soak: shutdown of %s: %s\n", name.c_str(), error.what());
   }
   std::printf("%s: %llu calls, %llu right, %llu errors, %llu wrong, peak %ld MiB\n", name.c_str(),

@@ -1,4 +1,4 @@
-// What spawn_test runs: spawn_scenarios NAME calls spawn() in one particular way and prints what happened.
+// Scenarios of spawn_test: spawn_scenarios NAME calls spawn() in one particular way and prints the outcome.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// One write, so that the lines of several processes do not mix.
+/// Writes the line with one call, so that the lines of several processes do not mix.
 void say(const std::string& line) {
   const std::string text = line + "\n";
   if (::write(1, text.data(), text.size()) < 0) std::abort();
@@ -166,7 +166,7 @@ int with_error(const std::function<void()>& run) {
   return 0;
 }
 
-/// Nothing is allocated, as in any handler.
+/// Allocates nothing, as required of a signal handler.
 void note_signal(int signal) {
   char text[] = "own handler: \0\0\0";
   std::size_t size = std::strlen(text);
@@ -213,7 +213,7 @@ int run(const std::string& name) {
   if (name == "stubborn")
     return with_error([] { rpc::spawn<&ignore_sigterm>({.world_size = 2, .grace = 50ms, .timeout = 300ms}); });
   if (name == "descriptors") {
-    // Two that would be inherited: spawn() must not let them through.
+    // Two descriptors that would be inherited; spawn() must not pass them on.
     if (::open("/dev/null", O_RDONLY) < 0 || ::dup2(1, 77) < 0) return 1;
     return with_error([] { rpc::spawn<&list_descriptors>(2); });
   }

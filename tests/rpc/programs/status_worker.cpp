@@ -1,4 +1,4 @@
-// What status_signal_test runs: status_worker NAME. Each ends by being killed.
+// Programs of status_signal_test: status_worker NAME. Most run until they are killed.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -87,7 +87,7 @@ void switched_off() {
   stay();
 }
 
-/// Rank 2 is in no group.
+/// Rank 2 joins no group.
 void spawned_worker(int rank) {
   if (rank < 2) rpc::init_rpc("w" + std::to_string(rank), {.world_size = 2});
   say("ready " + std::to_string(::getpid()));
@@ -104,13 +104,13 @@ void spawner_in_a_group() {
   rpc::spawn<&worker_without_a_group>(1);
 }
 
-/// Until nobody has that pipe open for reading.
+/// Runs until no process has the pipe open for reading.
 void worker_until(int, const std::string& pipe) {
   pollfd end{::open(pipe.c_str(), O_WRONLY), 0, 0};
   while ((end.revents & POLLERR) == 0) ::poll(&end, 1, -1);
 }
 
-/// The group is joined while a spawn goes on, and stays after it.
+/// Joins the group while a spawn is running, and stays in it afterwards.
 void joins_while_it_spawns() {
   const std::string pipe = "/tmp/tendril_status_" + std::to_string(::getpid());
   ::mkfifo(pipe.c_str(), 0600);
@@ -139,7 +139,7 @@ void forked() {
 
 int add(int a, int b) { return a + b; }
 
-/// A whole life.
+/// Joins, makes a call and leaves.
 int alone_and_well() {
   rpc::init_rpc("solo", alone());
   rpc::rpc_sync<&add>(0, 1, 2);
@@ -147,7 +147,7 @@ int alone_and_well() {
   return 0;
 }
 
-/// Rank 2 is killed when all have called all.
+/// Rank 2 is killed once every worker has called all workers.
 int traced() {
   const int rank = std::atoi(std::getenv("RANK"));
   rpc::init_rpc(std::string("w").append(std::to_string(rank)), {.init_timeout = 60s});

@@ -15,11 +15,11 @@
 
 namespace soak {
 
-/// A connection of this process.
+/// A connected socket of this process.
 struct Socket {
   int fd;
   sa_family_t family;
-  uint16_t port;  ///< the peer's, over TCP
+  uint16_t port;  ///< the peer's TCP port, 0 for other families
 };
 
 inline std::vector<Socket> connected_sockets() {
@@ -37,17 +37,17 @@ inline std::vector<Socket> connected_sockets() {
   return sockets;
 }
 
-/// Both directions end. A system call of its own: between the look and the cut another connection may have got the
-/// number, which is meant, and ThreadSanitizer would take it for a mistake.
+/// Ends both directions. A raw system call: another connection may have got this number since the sockets were listed.
+/// That is intended, but ThreadSanitizer would report it.
 inline bool cut(const Socket& socket) { return ::syscall(SYS_shutdown, socket.fd, SHUT_RDWR) == 0; }
 
-/// As above, and what is on its way is lost; the other side is reset.
+/// Like `cut`, but data in transit is lost and the other side is reset.
 inline bool reset(const Socket& socket) {
   const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
   return ::syscall(SYS_connect, socket.fd, &nobody, sizeof nobody) == 0;
 }
 
-/// Breaks one connection of this process as a network would. False: there is none.
+/// Breaks a random connection of this process as a network would. Returns false if it has none.
 inline bool cut_one(std::mt19937_64& random) {
   const std::vector<Socket> sockets = connected_sockets();
   if (sockets.empty()) return false;
@@ -55,7 +55,7 @@ inline bool cut_one(std::mt19937_64& random) {
   return one.family == AF_INET && random() % 2 == 0 ? reset(one) : cut(one);
 }
 
-/// Breaks all TCP connections but those to this port.
+/// Breaks all TCP connections except those to this port.
 inline void cut_all_but(uint16_t port) {
   for (const Socket& one : connected_sockets())
     if (one.family == AF_INET && one.port != port) cut(one);

@@ -28,24 +28,24 @@ namespace soak {
 using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 
-inline constexpr int kWorkers = 4, kSurvivors = 2;  ///< the others are killed and started anew
+inline constexpr int kWorkers = 4, kSurvivors = 2;  ///< the others are killed and restarted
 inline constexpr std::chrono::milliseconds kLiveness = 1500ms, kGrace = 3000ms;
 
 inline std::string name_of(int rank) { return std::string("w").append(std::to_string(rank)); }
 
-/// One line to the driver.
+/// Sends one line to the driver.
 inline void say(const std::string& line) {
   const std::string text = line + "\n";
   if (::write(1, text.data(), text.size()) < 0) std::_Exit(3);
 }
 
-/// Starts the workers, lets misfortunes happen to them, and judges them. Uses one thread.
+/// Starts the workers, injects faults and checks the results. Uses one thread.
 class Driver {
  public:
   Driver(std::string program, double seconds, uint64_t seed)
       : program_(std::move(program)), seconds_(seconds), seed_(seed), random_(seed) {
-    ::signal(SIGPIPE, SIG_IGN);          // of the pipes to workers that have died
-    char folder[] = "/tmp/soak-XXXXXX";  // sockets have short names
+    ::signal(SIGPIPE, SIG_IGN);          // from pipes to dead workers
+    char folder[] = "/tmp/soak-XXXXXX";  // socket paths must be short
     if (::mkdtemp(folder) == nullptr) throw std::runtime_error("mkdtemp");
     folder_ = folder;
     ::setenv("XDG_RUNTIME_DIR", folder, 1);
@@ -60,7 +60,7 @@ class Driver {
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  /// Whether all has gone well; what has not is said on the error output.
+  /// Returns whether all checks passed. Prints failures to standard error.
   bool run() {
     std::printf("soak: %g s, seed %llu\n", seconds_, static_cast<unsigned long long>(seed_));
     std::fflush(stdout);
@@ -83,9 +83,9 @@ class Driver {
   struct Child {
     pid_t pid = -1;
     int in = -1, out = -1, generation = -1;
-    std::string text = {}, said = {}, endpoint = {};  // what it has said last
+    std::string text = {}, said = {}, endpoint = {};  // output not parsed yet, last line, address
     bool listens = false;
-    SteadyClock::time_point stopped_until = {}, restart_at = {};  // {}: it is not
+    SteadyClock::time_point stopped_until = {}, restart_at = {};  // {}: neither is due
   };
 
   void fail(const std::string& what) {
@@ -141,10 +141,11 @@ class Driver {
 
   static void tell(const Child& child, const std::string& line) {
     const std::string text = line + "\n";
-    if (child.in >= 0 && ::write(child.in, text.data(), text.size()) < 0) return;  // it has died: that is seen below
+    // It has died, which listen() detects.
+    if (child.in >= 0 && ::write(child.in, text.data(), text.size()) < 0) return;
   }
 
-  /// A newcomer dials all that listen already; they are told who has come.
+  /// A new worker dials all workers that listen already. They learn its rank and generation.
   void listens(Child& child) {
     child.listens = true;
     child.endpoint = child.said.substr(child.said.find(' ') + 1);
@@ -159,7 +160,7 @@ class Driver {
     tell(child, "start");
   }
 
-  /// Reads what they say for a while, and notices who has died.
+  /// Reads the workers' output for a while and detects dead workers.
   void listen(std::chrono::milliseconds time) {
     std::array<pollfd, kWorkers> fds{};
     for (std::size_t i = 0; i < fds.size(); ++i) fds[i] = {children_[i].out, POLLIN, 0};
@@ -187,7 +188,7 @@ class Driver {
     if (leaving_ && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
       child.said = "left";
     } else {
-      fail(name_of(rank_of(child)) + " has ended by itself, with " +
+      fail(name_of(rank_of(child)) + " ended unexpectedly with " +
            (WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
                                 : "status " + std::to_string(WEXITSTATUS(status))));
     }
@@ -196,7 +197,7 @@ class Driver {
     child.listens = false;
   }
 
-  // ---- misfortunes
+  // ---- faults
 
   void kill(Child& child) {
     end(child);
@@ -205,7 +206,7 @@ class Driver {
   }
   void stop(Child& child, bool briefly) {
     ::kill(child.pid, SIGSTOP);
-    // Briefly: it does not count as lost, on a machine that is not busy. Else its sessions end and begin anew.
+    // After a brief stop, a worker is not lost unless the machine is busy. A long stop ends its sessions.
     const auto time = briefly ? std::chrono::milliseconds(20 + below(600)) : kGrace + kLiveness;
     child.stopped_until = SteadyClock::now() + time;
     ++(briefly ? short_stops_ : long_stops_);
@@ -218,7 +219,7 @@ class Driver {
   void trouble() {
     const auto begun = SteadyClock::now();
     const auto seconds = [&] { return std::chrono::duration<double>(SteadyClock::now() - begun).count(); };
-    const int pause_ms = std::clamp(static_cast<int>(seconds_ * 100), 100, 1000);  // about so long between them
+    const int pause_ms = std::clamp(static_cast<int>(seconds_ * 100), 100, 1000);  // mean time between two faults
     auto next = begun, next_sample = begun;
     while (seconds() < seconds_ && failures_ == 0) {
       listen(10ms);
@@ -250,7 +251,7 @@ class Driver {
 
   // ---- the end
 
-  /// Waits until all have said a line that begins so.
+  /// Waits until every worker has printed a line that begins with `word`.
   bool await(const std::string& word, std::chrono::seconds patience) {
     const auto deadline = SteadyClock::now() + patience;
     const auto has_said = [&](const Child& child) {
@@ -261,10 +262,10 @@ class Driver {
       if (SteadyClock::now() > deadline) {
         for (const Child& child : children_) {
           if (has_said(child)) continue;
-          fail(name_of(rank_of(child)) + " did not get to '" + word + "': its status follows");
+          fail(name_of(rank_of(child)) + " did not reach '" + word + "': its status follows");
           if (child.pid > 0) ::kill(child.pid, SIGUSR1);
         }
-        listen(3s);  // while they write it
+        listen(3s);  // lets them print it
         return false;
       }
       listen(20ms);
@@ -308,7 +309,7 @@ class Driver {
     return text.str();
   }
 
-  static constexpr double kShortest = 30;  // s; in less, a quarter says nothing of memory
+  static constexpr double kShortest = 30;  // s; in shorter runs, a quarter is too short to judge memory
 
   const std::string program_;
   const double seconds_;

@@ -10,7 +10,7 @@
 
 namespace soak {
 
-/// What names a call: who made it, in which of its lives, and its number among that worker's calls of the callee.
+/// Identifies a call by its caller, the caller's generation, and its number among that caller's calls of the callee.
 struct CallId {
   int caller = -1;
   int generation = 0;
@@ -22,8 +22,8 @@ struct CallId {
   }
 };
 
-/// Which calls a worker has run. It remembers the last kWindow of each caller, which is more than a caller can have
-/// pending, so its memory does not grow. Thread-safe.
+/// Records which calls a worker has run. Remembers the last kWindow calls of each caller, which is more than a caller
+/// can have pending, so its memory does not grow. Thread-safe.
 class RunLog {
  public:
   static constexpr uint64_t kWindow = 1 << 15;
@@ -31,12 +31,12 @@ class RunLog {
 
   Run note(const CallId& id) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(windows_, [&](const auto& entry) {  // a session of a caller's earlier lives has ended long ago
+    std::erase_if(windows_, [&](const auto& entry) {  // sessions of earlier generations ended long ago
       return entry.first.first == id.caller && entry.first.second + 2 < id.generation;
     });
     return windows_[{id.caller, id.generation}].note(id.number);
   }
-  /// How often each of these has run: 0 or 1, or -1 if that is too long ago.
+  /// How often each of these calls has run: 0 or 1, or -1 if it is too old to be remembered.
   std::vector<int> runs(int caller, int generation, const std::vector<uint64_t>& numbers) const {
     std::vector<int> result;
     const std::lock_guard lock(mutex_);
@@ -73,11 +73,11 @@ class RunLog {
   std::map<std::pair<int, int>, Window> windows_;
 };
 
-/// What a caller knows of its calls of one callee, to be compared with what that one says.
+/// A caller's knowledge of its calls of one callee, to be compared with the callee's log.
 struct Claims {
   int generation = -1;  ///< the callee's
   std::vector<uint64_t> numbers = {};
-  std::vector<int> runs = {};  ///< 1: its result came; 0: the error said that it had not run
+  std::vector<int> runs = {};  ///< 1: it returned a result; 0: its error says that it did not run
 
   void add(int callee_generation, uint64_t number, int expected) {
     if (callee_generation != generation) *this = {.generation = callee_generation};

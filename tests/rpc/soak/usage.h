@@ -12,7 +12,7 @@
 
 namespace soak {
 
-/// What a process uses of memory and descriptors, over time.
+/// Memory and descriptors of a process over time.
 class Usage {
  public:
   void look(pid_t pid, double seconds) {
@@ -26,7 +26,7 @@ class Usage {
         {seconds, static_cast<double>(pages * ::sysconf(_SC_PAGESIZE)) / (1 << 20), static_cast<double>(descriptors)});
   }
 
-  /// From the first quarter to the last, more than it varies by itself.
+  /// Whether the use grew from the first quarter to the last by more than its usual variation.
   bool grows(double seconds) const {
     return mean(seconds, 3, &Look::mib) > 1.1 * mean(seconds, 0, &Look::mib) + 8 ||
            mean(seconds, 3, &Look::descriptors) > mean(seconds, 0, &Look::descriptors) + 4;

@@ -234,7 +234,7 @@ rpc::Task<int64_t> suspend(int64_t sealed_id, int64_t seed) {
   co_return sealed_id;
 }
 
-/// A mutex of the worker.
+/// The mutex of this worker.
 rpc::detail::Mutex& own_mutex() {
   static rpc::detail::Mutex mutex;
   return mutex;
@@ -332,7 +332,7 @@ void run(WorkerId rank) {
   leave(rank, random);
 }
 
-/// Whether this meeting took place while nobody joined or left.
+/// Whether no worker joined or left during this meeting.
 bool counts(const Meeting& meeting) { return meeting.begin >= last_join + 3s && meeting.end <= first_shutdown; }
 
 /// If no clock jumps and rank 0 survives, all members agree once faults have stopped, and all of them can leave.
@@ -362,7 +362,7 @@ rpc::Clock::duration blocked(const Record& record) {
   return sum;
 }
 
-/// Without faults and delays, a call fails only if it had too little time. Returns the problem; empty: there is none.
+/// Without faults and delays, a call fails only if it had too little time. Returns the problem, or an empty string.
 std::string needless_failure(const Record& record) {
   if (record.outcome == Outcome::open || record.outcome == Outcome::wrong || record.has_canceller) return {};
   if (record.outcome == Outcome::done) {

@@ -1,4 +1,4 @@
-// Copies of a model at random members, whose averaged gradients must equal those of one process with the whole batch.
+// Replicas of a model on random members, whose averaged gradients must equal those of one process with the whole batch.
 #include "tendril/dist/nn/data_parallel.h"
 
 #include <algorithm>

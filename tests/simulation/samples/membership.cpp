@@ -22,11 +22,11 @@ using std::chrono::milliseconds;
 
 constexpr int kWorkers = 4;
 
-/// A worker's stay in a barrier, in the order of the judge's events.
+/// A worker's stay in a barrier, in the order of the checker's events.
 struct Stay {
   std::string group;
   int64_t entered = 0;
-  int64_t passed = 0;  // 0: still in it, or it failed; others may pass if they have heard of this worker before
+  int64_t passed = 0;  // 0: still in it, or it failed; others may pass if they heard of this worker before
 };
 std::map<WorkerId, std::vector<Stay>> stays;
 int64_t last_event = 0;

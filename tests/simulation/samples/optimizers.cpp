@@ -93,7 +93,7 @@ void settle(Model& model, const Values* after) {
   }
 }
 
-/// Forward, backward and a step. Throws what the first two throw.
+/// Runs forward, backward and a step. Throws any error of forward or backward.
 void round(Model& model, dist::DistributedOptimizer<optim::SGD>& optimizer, Random& random) {
   const Tensor x = random_values(random);
   const dist::autograd::Context context;

@@ -29,7 +29,7 @@ struct Update {
   bool acknowledged = false;
 };
 
-/// The judge's record of one server.
+/// The checker's record of one server.
 struct Ledger {
   std::map<int64_t, Update> updates;
   std::vector<int64_t> sums{0};  // after each step
@@ -84,7 +84,7 @@ class Server {
     const std::lock_guard lock(mutex_);
     Ledger& ledger = ledgers[number_];
     Update& known = ledger.updates.at(*update);
-    ledger.sums.reserve(ledger.sums.size() + 1);  // a lack of memory must leave both as they are
+    ledger.sums.reserve(ledger.sums.size() + 1);  // running out of memory must leave both unchanged
     parameter_.add_(static_cast<double>(known.amount));
     ++known.times_applied;
     ledger.sums.push_back(ledger.sums.back() + known.amount);

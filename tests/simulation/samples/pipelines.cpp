@@ -105,7 +105,7 @@ std::vector<rpc::RRef<pp::Stage>> make_stages() {
   return stages;
 }
 
-/// The gradients of a stage's parameters, zeros if there are none. Called on the stage's worker.
+/// The gradients of a stage's parameters, with zeros for those without a gradient. Called on the stage's worker.
 std::vector<Tensor> gradients_of(const rpc::RRef<pp::Stage>& stage, int64_t context) {
   const auto found = dist::autograd::get_gradients(static_cast<dist::autograd::ContextId>(context));
   std::vector<Tensor> gradients;
@@ -143,7 +143,7 @@ Expected compute_here(const Tensor& inputs, const Tensor& targets) {
   return expected;
 }
 
-/// A batch with inputs of its own.
+/// Trains one batch of random inputs and compares the loss and gradients with the expected ones.
 void batch(pp::Pipeline& pipeline, const std::vector<rpc::RRef<pp::Stage>>& stages, Random& random) {
   const auto rows = plan.micro_batches + static_cast<int64_t>(random.below(5));
   const Tensor inputs = random_values(random, rows, kWidths[0]);
@@ -161,7 +161,7 @@ void batch(pp::Pipeline& pipeline, const std::vector<rpc::RRef<pp::Stage>>& stag
   }
 }
 
-/// Batches on stages made for them. A batch that fails is followed by the next one.
+/// Trains batches on stages made for them. A batch that fails is followed by the next one.
 void train(Random& random) {
   const std::vector<rpc::RRef<pp::Stage>> stages = make_stages();
   const auto workers = static_cast<int>(stages.size());

@@ -32,7 +32,7 @@ struct Known {
   bool may_not_be = false;  // its creation may be cancelled, or may time out
 };
 std::map<int64_t, Known> objects;           // by number
-std::map<WorkerId, std::string> leftovers;  // what a worker still had at the end, when nobody used its objects
+std::map<WorkerId, std::string> leftovers;  // leftovers of each worker, when no worker used its objects any more
 int64_t last_number = 0, last_process = 0;
 
 class Object;
@@ -41,7 +41,7 @@ class Object;
 struct Own {
   tendril::rpc::detail::Mutex mutex;
   std::vector<std::pair<int64_t, rpc::RRef<Object>>> shelf;  // references that it keeps
-  int64_t process = 0;                                       // its number; a restarted worker has another one
+  int64_t process = 0;                                       // its number; a restarted worker gets a new one
 };
 Own& own() {
   static Own own;
@@ -91,7 +91,7 @@ class Object {
   volatile int64_t number_;  // volatile, so that the destructor's write is not removed
 };
 
-/// Calls the object. If nobody is lost, it must be there.
+/// Calls the object, which must exist unless a worker is lost.
 void use(const rpc::RRef<Object>& reference, int64_t number) {
   const auto missing = [number](const std::exception& e) {
     if (harmless(faults_now()) && !objects[number].may_not_be)
@@ -181,7 +181,7 @@ void make_and_pass(Random& random) {
     kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(random.below(kept.size())));
 }
 
-/// Uses what is on the shelf once more, and empties it.
+/// Uses every reference on the shelf once more, and empties the shelf.
 void empty_shelf() {
   decltype(Own::shelf) last;
   {
@@ -233,7 +233,7 @@ void run(WorkerId rank) {
   rpc::shutdown({.timeout = 30s, .accept_losses = !harmless(faults_now())});
 }
 
-/// When nobody refers to anything, no objects and no references are left, neither those of lost workers.
+/// Once no references are used, no objects and no references are left, not even those of lost workers.
 void check_leftovers(const SimulationReport& report, const Faults& faults) {
   if (clocks_are_wrong(faults) || faults.include_rank_0 || corrupts(faults)) return;
   for (const auto& [rank, left] : leftovers)

@@ -67,7 +67,7 @@ int64_t note(int64_t sender, int64_t number) {
   return own();
 }
 
-/// Sends messages to one worker, most of them without waiting for the one before.
+/// Sends messages to one worker, most of them without waiting for the previous one.
 void send_to(WorkerId to, Random random) {
   struct Sent {
     int64_t number;
