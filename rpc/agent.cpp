@@ -67,7 +67,7 @@ bool Agent::wait_connected(WorkerId peer, Clock::time_point deadline) { return i
 
 void Agent::set_listener(std::shared_ptr<AgentListener> listener) {
   impl_->listener = std::move(listener);
-  detail::note_agent(share());
+  detail::register_agent(share());
 }
 const std::shared_ptr<AgentListener>& Agent::listener() const noexcept { return impl_->listener; }
 WorkerInfo Agent::worker(std::string_view name) const { return impl_->worker(name); }
@@ -75,7 +75,7 @@ WorkerInfo Agent::worker(WorkerId rank) const { return impl_->worker(rank); }
 std::shared_ptr<detail::Trace> detail::trace_of(const Agent& agent) noexcept { return agent.impl().trace; }
 void Agent::set_trace(std::shared_ptr<detail::Trace> trace) {
   impl_->trace = trace;
-  impl_->loop->tell_leading([trace = std::move(trace)](Clock::time_point since, Clock::time_point until) {
+  impl_->loop->set_leading_callback([trace = std::move(trace)](Clock::time_point since, Clock::time_point until) {
     trace->record({.kind = detail::TraceSpan::Kind::lead,
                    .start_ns = detail::trace_ns(since),
                    .end_ns = detail::trace_ns(until)});

@@ -45,7 +45,7 @@ class Group::Impl {
         // Waits until the other workers have been notified. They may have called this one already, so this shuts the
         // agent down here; otherwise a handler that is still running could be the one that destroys the agent.
         if (member_.agent && !member_.agent->has_shut_down())
-          (void)detail::leave(member_, Clock::now() + detail::kLeastPhase);
+          (void)detail::leave(member_, Clock::now() + detail::kMinPhaseTime);
         throw;
       }
     });
@@ -56,28 +56,30 @@ class Group::Impl {
 
   const detail::GroupMember& member() const noexcept { return member_; }
 
-  using Who = detail::Membership::Who;
+  using Participants = detail::Membership::Participants;
 
-  void barrier(milliseconds timeout, const Who& who) { meet_in("rpc::barrier", phases::kBarrier, {}, timeout, who); }
+  void barrier(milliseconds timeout, const Participants& who) {
+    meet_in("rpc::barrier", phases::kBarrier, {}, timeout, who);
+  }
 
-  std::vector<std::string> gather(std::string bytes, milliseconds timeout, const Who& who) {
+  std::vector<std::string> gather(std::string bytes, milliseconds timeout, const Participants& who) {
     TENDRIL_CHECK_AS(UsageError, bytes.size() <= Group::kMaxGathered, "rpc::all_gather: the value must have at most ",
                      Group::kMaxGathered, " bytes, got ", bytes.size());
     return meet_in("rpc::all_gather", phases::kAllGather, std::move(bytes), timeout, who);
   }
 
   /// The workers with these names, which must include this one.
-  Who those(const std::vector<std::string>& names, const char* what) const {
-    Who who;
+  Participants those(const std::vector<std::string>& names, const char* what) const {
+    Participants who;
     for (const std::string& name : names) who.ranks.push_back(member_.agent->worker(name).id);
     std::sort(who.ranks.begin(), who.ranks.end());
     who.ranks.erase(std::unique(who.ranks.begin(), who.ranks.end()), who.ranks.end());
-    check_among(who, what);
+    check_participates(who, what);
     return who;
   }
-  Who those(const GroupView& view, const char* what) const {
-    Who who{.attendance = Attendance::unchanged, .ranks = view.alive(), .epoch = view.epoch};
-    check_among(who, what);
+  Participants those(const GroupView& view, const char* what) const {
+    Participants who{.attendance = Attendance::unchanged, .ranks = view.alive(), .epoch = view.epoch};
+    check_participates(who, what);
     return who;
   }
 
@@ -103,7 +105,7 @@ class Group::Impl {
         error = std::current_exception();
       }
     }
-    const std::exception_ptr unended = leave(detail::at_least_a_phase(deadline));
+    const std::exception_ptr unended = leave(detail::with_min_phase_time(deadline));
     with_prefix("rpc::shutdown ('" + member_.agent->self().name + "'): ", [&] {
       if (error && unended) throw TimeoutError(text_of(error) + "; " + text_of(unended));
       if (error || unended) std::rethrow_exception(error ? error : unended);
@@ -112,7 +114,7 @@ class Group::Impl {
 
  private:
   std::vector<std::string> meet_in(const char* what, const char* phase, std::string bytes, milliseconds timeout,
-                                   const Who& who) {
+                                   const Participants& who) {
     TENDRIL_CHECK_AS(UsageError, timeout >= 0ms, what, ": timeout: got ", timeout.count(),
                      " ms, expected 0 (none) or more");
     const BlockedScope blocked(what);
@@ -152,7 +154,7 @@ class Group::Impl {
     return true;
   }
 
-  void check_among(Who& who, const char* what) const {
+  void check_participates(Participants& who, const char* what) const {
     const WorkerInfo& self = member_.agent->self();
     TENDRIL_CHECK_AS(UsageError, std::binary_search(who.ranks.begin(), who.ranks.end(), self.id), what,
                      ": this worker, '", self.name, "', is not one of the workers that take part");

@@ -16,13 +16,14 @@ namespace tendril::rpc {
 namespace detail {
 namespace {
 
-struct Stated {
+struct RecordedLaunch {
   detail::Mutex mutex;
   std::optional<Launched> launched;
 };
 
-Stated& stated() {
-  static auto* instance = new Stated();  // never destroyed: workers may use it while static objects are destroyed
+RecordedLaunch& stated() {
+  static auto* instance =
+      new RecordedLaunch();  // never destroyed: workers may use it while static objects are destroyed
   return *instance;
 }
 const auto launched_switched = tendril::detail::of_each_process([]() -> auto& { return stated(); });
@@ -37,7 +38,7 @@ std::string described(const LaunchOptions& options) {
 void join_as(const LaunchOptions& options, Launched launched) {
   if (!options.master_addr.empty()) launched.master_addr = options.master_addr;
   if (options.master_port != -1) launched.master_port = options.master_port;
-  state_process_launch(std::move(launched));
+  record_process_launch(std::move(launched));
 }
 
 /// The options contain a rank, so the user has started this process by hand.
@@ -82,13 +83,13 @@ LaunchPlan start_own(const LaunchOptions& options, const Launched& launched) {
                    launched.text());
   const int world_size = options.world_size == -1 ? options.default_world_size : options.world_size;
   if (world_size != 1) return {.runs_here = false, .rank = 0, .world_size = world_size};
-  state_process_launch({.by = "rpc::launch",
-                        .rank = 0,
-                        .world_size = 1,
-                        .local_rank = 0,
-                        .local_world_size = 1,
-                        .master_addr = kLoopback,
-                        .variables = "alone"});
+  record_process_launch({.by = "rpc::launch",
+                         .rank = 0,
+                         .world_size = 1,
+                         .local_rank = 0,
+                         .local_world_size = 1,
+                         .master_addr = kLoopback,
+                         .variables = "alone"});
   return {};
 }
 
@@ -102,7 +103,7 @@ Launched process_launch() {
   return detect_launcher(std::getenv);
 }
 
-void state_process_launch(Launched launched) {
+void record_process_launch(Launched launched) {
   cuda::set_local_rank(launched.local_rank.value_or(0));
   const std::lock_guard lock(stated().mutex);
   stated().launched = std::move(launched);

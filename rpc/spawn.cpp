@@ -125,9 +125,9 @@ struct SpawnedWorker {
   bool status_lost = false;   ///< another part of the program has reaped the process
 
   bool ended() const { return status.has_value() || status_lost; }
-  bool told_done() const { return !report.empty() && report[0] == static_cast<char>(Report::done); }
-  bool told_failed() const { return report.size() >= 9 && report[0] == static_cast<char>(Report::failed); }
-  bool succeeded() const { return ended() && told_done() && (status_lost || *status == 0); }
+  bool reported_done() const { return !report.empty() && report[0] == static_cast<char>(Report::done); }
+  bool reported_failed() const { return report.size() >= 9 && report[0] == static_cast<char>(Report::failed); }
+  bool succeeded() const { return ended() && reported_done() && (status_lost || *status == 0); }
 
   void read_report() {
     char buffer[4096];
@@ -161,18 +161,18 @@ struct SpawnedWorker {
 
   /// Failures that no other worker can have caused come first, then those that were reported earliest.
   int64_t failure_order() const {
-    if (!told_failed()) return 0;
+    if (!reported_failed()) return 0;
     int64_t time = 0;
     std::memcpy(&time, report.data() + 1, sizeof time);
     return std::max<int64_t>(time, 1);
   }
 
   std::string reason() const {
-    if (told_failed()) return report.substr(9);
+    if (reported_failed()) return report.substr(9);
     if (status && WIFSIGNALED(*status))
       return "killed by signal " + std::to_string(WTERMSIG(*status)) + " (" + ::strsignal(WTERMSIG(*status)) + ")";
     if (status && WEXITSTATUS(*status) != 0) return "exited with code " + std::to_string(WEXITSTATUS(*status));
-    return told_done() ? "its exit status is unknown" : "exited with code 0 before its function returned";
+    return reported_done() ? "its exit status is unknown" : "exited with code 0 before its function returned";
   }
 };
 
@@ -217,7 +217,7 @@ class Launch {
   std::string told_failures() const {
     std::string text;
     for (int rank = 0; rank < options_.world_size; ++rank)
-      if (workers_[rank].told_failed()) text += "\n  rank " + std::to_string(rank) + ": " + workers_[rank].reason();
+      if (workers_[rank].reported_failed()) text += "\n  rank " + std::to_string(rank) + ": " + workers_[rank].reason();
     return text;
   }
 
@@ -310,12 +310,12 @@ class Launch {
     // One worker's failure makes others fail, because their calls to it fail. Waits for workers that are ending now, so
     // that the error can name the first failure.
     const auto patience = SteadyClock::now() + 200ms;
-    auto is_ending = [](const SpawnedWorker& w) { return !w.ended() && (!w.control || w.told_failed()); };
+    auto is_ending = [](const SpawnedWorker& w) { return !w.ended() && (!w.control || w.reported_failed()); };
     while (std::any_of(workers_.begin(), workers_.end(), is_ending) && SteadyClock::now() < patience)
       poll_workers(-1, patience);
     std::vector<int> failed;
     for (int rank = 0; rank < options_.world_size; ++rank)
-      if (workers_[rank].told_failed() || (workers_[rank].ended() && !workers_[rank].succeeded()))
+      if (workers_[rank].reported_failed() || (workers_[rank].ended() && !workers_[rank].succeeded()))
         failed.push_back(rank);  // a worker that reported its failure may end later than workers that it made fail
     std::stable_sort(failed.begin(), failed.end(),
                      [&](int a, int b) { return workers_[a].failure_order() < workers_[b].failure_order(); });

@@ -118,21 +118,24 @@ int64_t chunk_elements(const Tensor& x, std::size_t chunk_bytes, int size) {
 }
 
 /// Returns the library to use for x; null for the built-in algorithms.
-Carrier* carrier_of(const std::unique_ptr<Carrier>& carrier, const Tensor& x, bool reduces, bool deterministic) {
+CollectiveBackend* backend_for(const std::unique_ptr<CollectiveBackend>& carrier, const Tensor& x, bool reduces,
+                               bool deterministic) {
   return carrier && !deterministic && (reduces ? carrier->reduces(x) : carrier->moves(x)) ? carrier.get() : nullptr;
 }
 
-Tensor flat_of(const Carrier* carrier, const Tensor& x) { return carrier ? carrier->flat(x) : flat_on_cpu(x); }
+Tensor flat_of(const CollectiveBackend* carrier, const Tensor& x) {
+  return carrier ? carrier->flat(x) : flat_on_cpu(x);
+}
 
 /// Names the algorithm, for the texts that members compare.
-std::string way_of(const Carrier* carrier, bool deterministic = false) {
+std::string backend_text(const CollectiveBackend* carrier, bool deterministic = false) {
   return deterministic ? ", by rank" : carrier ? std::string(", by ") + carrier->name() : "";
 }
 
 /// Lets `change` overwrite x's elements, as a flat tensor on the carrier's device. Increments x's version before x
 /// changes, because a failure may leave it partly changed.
 template <class F>
-void change_in_place(const Carrier* carrier, const Tensor& x, const F& change) {
+void change_in_place(const CollectiveBackend* carrier, const Tensor& x, const F& change) {
   const Tensor flat = flat_of(carrier, x);
   const bool is_a_copy = flat.storage() != x.storage();
   if (is_a_copy) change(flat);
@@ -141,9 +144,10 @@ void change_in_place(const Carrier* carrier, const Tensor& x, const F& change) {
   change(flat);
 }
 
-void reduce_in_place(Channel& channel, Carrier* carrier, std::size_t chunk_bytes, const Tensor& x, ReduceOp op,
-                     bool deterministic, rpc::Clock::time_point deadline) {
-  const std::string what = describe(x, chunk_bytes, "all_reduce(", name_of(op), way_of(carrier, deterministic), ")");
+void reduce_in_place(Channel& channel, CollectiveBackend* carrier, std::size_t chunk_bytes, const Tensor& x,
+                     ReduceOp op, bool deterministic, rpc::Clock::time_point deadline) {
+  const std::string what =
+      describe(x, chunk_bytes, "all_reduce(", name_of(op), backend_text(carrier, deterministic), ")");
   if (channel.size() == 1) return;
   const auto reduce = [&](const Tensor& flat) {
     if (carrier) return carrier->all_reduce(channel, flat, op);
@@ -244,7 +248,7 @@ void ProcessGroup::all_reduce(const Tensor& x, ReduceOp op, const CollectiveOpti
   const auto deadline = detail::deadline_of(options.timeout);
   const bool by_rank = options.deterministic.value_or(deterministic());
   queue_->run([&] {
-    detail::reduce_in_place(*channel_, detail::carrier_of(carrier_, x, true, by_rank), chunk_bytes_, x, op, by_rank,
+    detail::reduce_in_place(*channel_, detail::backend_for(carrier_, x, true, by_rank), chunk_bytes_, x, op, by_rank,
                             deadline);
   });
 }
@@ -255,7 +259,7 @@ rpc::Future<void> ProcessGroup::all_reduce_async(const Tensor& x, ReduceOp op, c
   detail::check_options("all_reduce", options);
   const bool by_rank = options.deterministic.value_or(deterministic());
   const auto reduce = [this, x, op, by_rank, deadline = detail::deadline_of(options.timeout)] {
-    detail::reduce_in_place(*channel_, detail::carrier_of(carrier_, x, true, by_rank), chunk_bytes_, x, op, by_rank,
+    detail::reduce_in_place(*channel_, detail::backend_for(carrier_, x, true, by_rank), chunk_bytes_, x, op, by_rank,
                             deadline);
   };
   if (x.device().type != DeviceType::cuda) return queue_->post(reduce);
@@ -269,8 +273,9 @@ void ProcessGroup::broadcast(const Tensor& x, int root, const CollectiveOptions&
   const auto deadline = detail::deadline_of(options.timeout);
   if (size() == 1) return;
   queue_->run([&] {
-    detail::Carrier* const carrier = detail::carrier_of(carrier_, x, false, false);
-    const std::string what = detail::describe(x, chunk_bytes_, "broadcast(from ", root, detail::way_of(carrier), ")");
+    detail::CollectiveBackend* const carrier = detail::backend_for(carrier_, x, false, false);
+    const std::string what =
+        detail::describe(x, chunk_bytes_, "broadcast(from ", root, detail::backend_text(carrier), ")");
     const auto send = [&](const Tensor& flat) {
       if (carrier) return carrier->broadcast(*channel_, flat, root);
       detail::chain_broadcast(*channel_, flat, root, detail::chunk_elements(x, chunk_bytes_, size()));
@@ -287,13 +292,13 @@ std::vector<Tensor> ProcessGroup::all_gather(const Tensor& x, const CollectiveOp
   detail::check_options("all_gather", options);
   const auto deadline = detail::deadline_of(options.timeout);
   const int64_t each = x.numel();
-  detail::Carrier* const carrier = detail::carrier_of(carrier_, x, false, false);
+  detail::CollectiveBackend* const carrier = detail::backend_for(carrier_, x, false, false);
   const Tensor mine = detail::flat_of(carrier, x);
   const Tensor all = raw::empty({each * size()}, x.dtype(), mine.device());
   raw::copy_(raw::narrow(all, 0, each * rank(), each), mine);
   if (size() > 1) {
     queue_->run([&] {
-      const std::string what = detail::describe(x, chunk_bytes_, "all_gather", detail::way_of(carrier));
+      const std::string what = detail::describe(x, chunk_bytes_, "all_gather", detail::backend_text(carrier));
       detail::in_operation(*channel_, what, deadline, [&] {
         if (carrier)
           carrier->all_gather(*channel_, all);
@@ -317,12 +322,12 @@ Tensor ProcessGroup::reduce_scatter(const Tensor& x, ReduceOp op, const Collecti
                    ", expected dim 0 to be divisible by the number of members, ", size());
   const auto deadline = detail::deadline_of(options.timeout);
   const bool by_rank = options.deterministic.value_or(deterministic());
-  detail::Carrier* const carrier = detail::carrier_of(carrier_, x, true, by_rank);
+  detail::CollectiveBackend* const carrier = detail::backend_for(carrier_, x, true, by_rank);
   const Tensor flat = raw::clone(detail::flat_of(carrier, x));
   if (size() > 1) {
     queue_->run([&] {
       const std::string what = detail::describe(x, chunk_bytes_, "reduce_scatter(", detail::name_of(op),
-                                                detail::way_of(carrier, by_rank), ")");
+                                                detail::backend_text(carrier, by_rank), ")");
       detail::in_operation(*channel_, what, deadline, [&] {
         if (carrier) return carrier->reduce_scatter(*channel_, flat, op);
         detail::reduce_wide(op, flat, [&](const Tensor& wide) {

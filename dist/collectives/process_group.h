@@ -16,7 +16,7 @@
 #include "tendril/tensor/tensor.h"
 
 namespace tendril::dist::detail {  // hidden
-class Carrier;
+class CollectiveBackend;
 class Channel;
 class CollectiveQueue;
 }  // namespace tendril::dist::detail
@@ -160,7 +160,7 @@ class ProcessGroup {
   std::shared_ptr<detail::Channel> channel_;
   std::unique_ptr<detail::CollectiveQueue> queue_;
   const Backend backend_;
-  std::unique_ptr<detail::Carrier> carrier_;  // null for Backend::ring
+  std::unique_ptr<detail::CollectiveBackend> carrier_;  // null for Backend::ring
   const std::size_t chunk_bytes_;
 };
 

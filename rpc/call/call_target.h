@@ -46,7 +46,7 @@ struct CallToRun : Recycled {
 void fail(CallToRun& in, std::exception_ptr error);
 
 /// Runs the call when its receiver has been created, or at once if it has been already. Holds no slot while it waits.
-void run_when_made(std::unique_ptr<CallToRun> in);
+void run_when_receiver_ready(std::unique_ptr<CallToRun> in);
 
 template <class Callable>
 void run_and_answer(std::unique_ptr<CallToRun> in);
@@ -164,7 +164,7 @@ void serve(InboundCall& inbound) {
     return fail(*in, std::current_exception());
   }
   if constexpr (requires { typename Callable::Receiver; }) {
-    run_when_made(std::move(in));
+    run_when_receiver_ready(std::move(in));
   } else {
     run_and_answer<Callable>(std::move(in));
   }

@@ -48,7 +48,7 @@ struct AtThreadEnd {
 };
 
 /// Called when the thread, which keeps no pieces so far, frees one. Returns false if the thread must not keep any.
-[[gnu::noinline]] bool keeps_from_now_on() noexcept {
+[[gnu::noinline]] bool register_thread_exit() noexcept {
   if (spare.ended) return false;
   thread_local AtThreadEnd watch;
   (void)&watch;
@@ -75,7 +75,7 @@ void* take_recycled(std::size_t bytes) {
 void give_recycled(void* piece, std::size_t bytes) noexcept {
   const std::size_t at = kind_of(bytes);
   if (!kRecycles || at >= kKinds) return ::operator delete(piece);
-  if (spare.kinds[at].count >= spare.most_kept && (spare.most_kept > 0 || !keeps_from_now_on()))
+  if (spare.kinds[at].count >= spare.most_kept && (spare.most_kept > 0 || !register_thread_exit()))
     return ::operator delete(piece);
   Spare::Kind& kind = spare.kinds[at];
   kind.first = new (piece) Piece{kind.first};

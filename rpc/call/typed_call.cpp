@@ -24,7 +24,7 @@ void fail(CallToRun& in, std::exception_ptr error) {
   in.call.fail(std::move(error));
 }
 
-void run_when_made(std::unique_ptr<CallToRun> in) {
+void run_when_receiver_ready(std::unique_ptr<CallToRun> in) {
   const Future<void> made = in->receiver->settled();
   if (made.done()) {
     CallToRun& call = *in;

@@ -47,7 +47,7 @@ void Dial::try_next_address() try {
     nobody_listens_ = false;
     why += (why.empty() ? "" : ", ") + addresses_.unusable;
   }
-  end(Unreached{.why = std::move(why), .nobody_listens = nobody_listens_});
+  end(Unreached{.why = std::move(why), .no_listener = nobody_listens_});
 } catch (...) {
   end(Failed{.error = std::current_exception(), .authenticated = authenticated_});
 }
@@ -89,7 +89,7 @@ void Dial::connected() {
     stream_.stream().reset_at_end();
     return not_reached(ECONNREFUSED);
   }
-  if (!owner_.goes_on()) return end(Interrupted{"the peer will connect"});
+  if (!owner_.on_connected()) return end(Interrupted{"the peer will connect"});
   connecting_ = false;
   phase_ = "waiting for its hello";
   if (!tcp_) return secured();

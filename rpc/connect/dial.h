@@ -39,7 +39,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
   /// No connection was made.
   struct Unreached {
     std::string why;
-    bool nobody_listens = false;  ///< true only if no process listens at any of the addresses
+    bool no_listener = false;  ///< true only if no process listens at any of the addresses
   };
   /// Another attempt may succeed.
   struct Interrupted {
@@ -59,7 +59,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
   struct Owner {
     /// Called when the connection has been made, so that the other side is known to be there. Returns false to end the
     /// attempt (Interrupted).
-    std::function<bool()> goes_on;
+    std::function<bool()> on_connected;
     /// Returns the TLS context for a TCP connection; null if the network is trusted (Network::is_trusted).
     std::function<std::shared_ptr<const TlsContext>()> security;
     /// Called when the other side has authenticated. Returns the hello to send.

@@ -41,7 +41,7 @@ std::size_t max_half_open();
 template <class Connection>
 class HalfOpen {
  public:
-  static constexpr std::chrono::milliseconds kGivesWayAfter{500};
+  static constexpr std::chrono::milliseconds kMinHandshakeTime{500};
 
   explicit HalfOpen(std::size_t most) : most_(most) {}
 
@@ -52,7 +52,7 @@ class HalfOpen {
   }
   /// Closes the oldest connection if it has had half a second. Returns whether it did.
   bool close_oldest(Clock::time_point now) {
-    if (open_.empty() || now - open_.front().since < kGivesWayAfter) return false;
+    if (open_.empty() || now - open_.front().since < kMinHandshakeTime) return false;
     const auto oldest = open_.front().connection.lock();
     if (!oldest) {
       open_.pop_front();

@@ -115,7 +115,7 @@ void Handshake::refuse(const std::string& why, RefusalKind kind, uint32_t sessio
     }
   } catch (const std::exception&) {  // the connection is closed without a refusal
   }
-  stream_.close_after_last_word();
+  stream_.close_gracefully();
   close();
 }
 

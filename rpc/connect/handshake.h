@@ -68,7 +68,7 @@ class Handshake : public std::enable_shared_from_this<Handshake> {
   void refuse(const std::string& why, RefusalKind kind, uint32_t session = 1);
   /// Same as `refuse`, and logs the reason.
   void refuse_and_note(const std::string& why, RefusalKind kind);
-  bool other_side_has_gone() noexcept { return stream_.other_side_has_gone(); }
+  bool peer_closed() noexcept { return stream_.peer_closed(); }
   /// Releases the stream to a link. `plain`: see HandshakeStream::release.
   std::unique_ptr<Stream> release(bool plain);
 

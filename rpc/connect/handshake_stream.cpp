@@ -75,7 +75,7 @@ void HandshakeStream::close() noexcept {
   stream_.reset();
 }
 
-void HandshakeStream::close_after_last_word() noexcept {
+void HandshakeStream::close_gracefully() noexcept {
   if (!stream_) return;
   stream_->end_writing();
   if (tls_ != nullptr) {  // OpenSSL reads nothing more after an error
@@ -102,7 +102,7 @@ bool HandshakeStream::peer_may_be(const std::string& worker) const {
   return tls_ == nullptr || tls_->peer_may_be(worker);
 }
 
-bool HandshakeStream::other_side_has_gone() noexcept {
+bool HandshakeStream::peer_closed() noexcept {
   std::byte first{};
   return stream_->peek(first) == 0;
 }

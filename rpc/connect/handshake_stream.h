@@ -44,8 +44,8 @@ class HandshakeStream {
   void close() noexcept;
   /// Ends writing, discards the bytes already received and closes. Closing a socket with unread bytes would reset the
   /// connection, and the other side might lose the last bytes sent to it.
-  void close_after_last_word() noexcept;
-  bool other_side_has_gone() noexcept;
+  void close_gracefully() noexcept;
+  bool peer_closed() noexcept;
   Stream& stream() noexcept { return *stream_; }
 
   // The following functions need an open stream.

@@ -30,12 +30,12 @@ std::optional<tcp::endpoint> Listener::tcp_endpoint() const {
 void Listener::start() {
   // The acceptors are used on the reactor's thread from here on.
   loop_->post_io([self = shared_from_this()] {
-    for (Door* door : {&self->unix_, &self->tcp_})
+    for (ListeningSocket* door : {&self->unix_, &self->tcp_})
       if (door->acceptor && self->is_open()) self->accept(*door);
   });
 }
 
-void Listener::accept(Door& door) {
+void Listener::accept(ListeningSocket& door) {
   door.acceptor->wait([self = shared_from_this(), &door](int error) {
     Acceptor::Accepted connection;
     try {
@@ -51,14 +51,14 @@ void Listener::accept(Door& door) {
 }
 
 /// Waits before the next attempt: after errors such as EMFILE, an immediate one would only waste processor time.
-void Listener::retry_later(Door& door, int error) {
+void Listener::retry_later(ListeningSocket& door, int error) {
   door.retry.call_after(std::chrono::milliseconds(100), [self = shared_from_this(), &door] { self->accept(door); });
   Handshake::Pending& strangers = *tcp_.handshakes;
   strangers.note(std::string("an unknown peer: ") + std::strerror(error));
   strangers.half_open.close_oldest(Clock::now());
 }
 
-void Listener::accepted(Door& door, Acceptor::Accepted connection) {
+void Listener::accepted(ListeningSocket& door, Acceptor::Accepted connection) {
   const auto admission = admission_.lock();
   if (!admission || !door.handshakes->half_open.make_room(Clock::now())) return;
   const bool tcp = &door == &tcp_;
@@ -68,10 +68,10 @@ void Listener::accepted(Door& door, Acceptor::Accepted connection) {
       ->start();
 }
 
-bool Listener::somebody_connects() {
-  for (Door* door : {&unix_, &tcp_}) {
+bool Listener::has_connecting_peers() {
+  for (ListeningSocket* door : {&unix_, &tcp_}) {
     if (door->handshakes->half_open.size() > 0) return true;
-    if (door->acceptor && is_open() && door->acceptor->somebody_waits()) return true;
+    if (door->acceptor && is_open() && door->acceptor->has_pending()) return true;
   }
   return false;
 }
@@ -80,7 +80,7 @@ void Listener::close() {
   if (closed_.exchange(true)) return;
   if (unix_.acceptor) unix_.acceptor->hide();
   loop_->post_io([self = shared_from_this()] {
-    for (Door* door : {&self->unix_, &self->tcp_}) {
+    for (ListeningSocket* door : {&self->unix_, &self->tcp_}) {
       if (door->acceptor) door->acceptor->close();
       door->retry.cancel();
       door->handshakes->half_open.close_all();  // they keep the agent alive and could never finish

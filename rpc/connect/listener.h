@@ -33,27 +33,27 @@ class Listener : public std::enable_shared_from_this<Listener> {
   std::optional<boost::asio::ip::tcp::endpoint> tcp_endpoint() const;  ///< nullopt: none
   bool is_open() const noexcept { return !closed_; }
   /// Whether a connection waits to be accepted, or has not sent its hello. Called on the reactor's thread.
-  bool somebody_connects();
+  bool has_connecting_peers();
   /// Thread-safe. When it returns, the folder of the Unix-domain socket has been removed.
   void close();
 
  private:
   /// One kind of socket.
-  struct Door {
+  struct ListeningSocket {
     std::unique_ptr<Acceptor> acceptor;  // null: not listening
     Timer retry;
     // Each kind has a separate limit, so that strangers at the TCP port cannot lock this user's workers out of the
     // Unix-domain socket. Used on the reactor's thread.
     const std::shared_ptr<Handshake::Pending> handshakes;
   };
-  void accept(Door& door);
-  void accepted(Door& door, Acceptor::Accepted connection);
-  void retry_later(Door& door, int error);
+  void accept(ListeningSocket& door);
+  void accepted(ListeningSocket& door, Acceptor::Accepted connection);
+  void retry_later(ListeningSocket& door, int error);
 
   const Ref<Loop> loop_;
   const std::weak_ptr<Admission> admission_;
   std::atomic<bool> closed_{false};
-  Door unix_, tcp_;
+  ListeningSocket unix_, tcp_;
 };
 
 }  // namespace tendril::rpc::detail

@@ -40,7 +40,7 @@ IpAddress loopback(const IpAddress& like) {
 }  // namespace
 
 bool MeetingPoint::is_this_host_only() const {
-  if (!proof_given || name == "localhost") return true;
+  if (!has_credentials || name == "localhost") return true;
   const auto written = literal(name);
   return written && written->is_loopback();
 }
@@ -49,7 +49,7 @@ void check_meeting_point(const MeetingPoint& point) {
   TENDRIL_CHECK_AS(UsageError, !point.address.is_unspecified(), "master_addr (MASTER_ADDR) '", point.name,
                    "' is not an address that other workers can dial, expected rank 0's address");
   TENDRIL_CHECK_AS(
-      UsageError, point.address.is_loopback() || point.proof_given, "master_addr (MASTER_ADDR) '", point.name,
+      UsageError, point.address.is_loopback() || point.has_credentials, "master_addr (MASTER_ADDR) '", point.name,
       "' is an address that other hosts can reach, which requires a shared key or certificates. ", kHowToMakeAKey);
 }
 

@@ -13,9 +13,9 @@ using IpAddress = boost::asio::ip::address;
 
 /// The address at which a group meets, as known before any connection has been made.
 struct MeetingPoint {
-  std::string name;          ///< as configured: an IP address or a host name
-  IpAddress address;         ///< the address that `name` resolves to on this host
-  bool proof_given = false;  ///< a key or certificates; without them, the group stays on loopback
+  std::string name;              ///< as configured: an IP address or a host name
+  IpAddress address;             ///< the address that `name` resolves to on this host
+  bool has_credentials = false;  ///< a key or certificates; without them, the group stays on loopback
 
   /// Whether all workers must be on this host.
   bool is_this_host_only() const;

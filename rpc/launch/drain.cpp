@@ -72,13 +72,13 @@ std::string write(const Traffic& traffic, WorkerId world_size) {
 }
 
 /// The parsed text of one worker.
-struct Said {
+struct TrafficReport {
   uint64_t sent = 0, received = 0;
   std::vector<bool> connected;  // by rank
 };
 
-Said parse(const std::string& text, std::size_t world_size) {
-  Said said;
+TrafficReport parse(const std::string& text, std::size_t world_size) {
+  TrafficReport said;
   std::istringstream in(text);
   in.imbue(std::locale::classic());
   char sign = 0;
@@ -101,7 +101,7 @@ class Round {
   explicit Round(const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
       missing_.push_back(text.empty());
-      workers_.push_back(text.empty() ? Said() : parse(text, texts.size()));
+      workers_.push_back(text.empty() ? TrafficReport() : parse(text, texts.size()));
       sent_ += workers_.back().sent;
       received_ += workers_.back().received;
     }
@@ -149,7 +149,7 @@ class Round {
     return std::nullopt;
   }
 
-  std::vector<Said> workers_;
+  std::vector<TrafficReport> workers_;
   std::vector<bool> missing_;  // workers whose loss is accepted
   uint64_t sent_ = 0, received_ = 0;
 };

@@ -85,7 +85,7 @@ Found ask(const tcp::endpoint& address, const Enquirer& enquirer, const std::sha
   };
   Reactor reactor;
   const auto dial = std::make_shared<Dial>(reactor, Dial::Addresses{.tcp = address},
-                                           Dial::Owner{.goes_on = [] { return true; },
+                                           Dial::Owner{.on_connected = [] { return true; },
                                                        .security = [&] { return security; },
                                                        .introduce = [&] { return mine; },
                                                        .done = outcome_is});
@@ -141,7 +141,7 @@ Found find_group(const tcp::endpoint& address, const Enquirer& enquirer, Clock::
   }
 }
 
-void tell_that_it_cannot_join(const tcp::endpoint& address, const Enquirer& enquirer, const std::string& why) noexcept {
+void report_cannot_join(const tcp::endpoint& address, const Enquirer& enquirer, const std::string& why) noexcept {
   constexpr auto kTime = 2s;
   constexpr std::size_t kLongest = 1024;
   try {

@@ -35,7 +35,7 @@ Found find_group(const boost::asio::ip::tcp::endpoint& address, const Enquirer& 
 
 /// Tells rank 0 that this worker, which has found its group, cannot join. This ends the group for all workers. Does not
 /// throw; tries for 2 s.
-void tell_that_it_cannot_join(const boost::asio::ip::tcp::endpoint& address, const Enquirer& enquirer,
-                              const std::string& why) noexcept;
+void report_cannot_join(const boost::asio::ip::tcp::endpoint& address, const Enquirer& enquirer,
+                        const std::string& why) noexcept;
 
 }  // namespace tendril::rpc::detail

@@ -9,7 +9,7 @@
 namespace tendril::rpc {
 
 namespace {
-constexpr std::size_t kMaxOpenOfOne = 64;  // limit on the gatherings that one worker is in at a time
+constexpr std::size_t kMaxGatheringsPerWorker = 64;  // limit on the gatherings that one worker is in at a time
 }
 
 void Gatherings::contribute(WorkerId from, const RendezvousMessage& message, Clock::time_point now) {
@@ -49,7 +49,7 @@ Gatherings::Open::iterator Gatherings::settle(Open::iterator one) {
   const auto& [ranks, gathering] = *one;
   if (gathering.contributions.empty()) return open_.erase(one);
   if (complete(ranks, gathering)) {
-    give_to_all(ranks, gathering);
+    send_to_all(ranks, gathering);
     return open_.erase(one);
   }
   if (gathering.phase != phases::kShutdown ||
@@ -72,7 +72,7 @@ std::string Gatherings::problem(WorkerId from, const RendezvousMessage& message)
     return " asked for a gathering with invalid ranks or without itself";
   const auto mine = std::count_if(open_.begin(), open_.end(),
                                   [&](const auto& one) { return one.second.contributions.contains(from); });
-  if (static_cast<std::size_t>(mine) >= kMaxOpenOfOne) return " is in too many gatherings at once";
+  if (static_cast<std::size_t>(mine) >= kMaxGatheringsPerWorker) return " is in too many gatherings at once";
   return {};
 }
 
@@ -102,7 +102,7 @@ bool Gatherings::complete(const Ranks& ranks, const Gathering& gathering) const 
 }
 
 /// Answers rank 0 last, because it may leave as soon as it has its answer.
-void Gatherings::give_to_all(const Ranks& ranks, const Gathering& gathering) {
+void Gatherings::send_to_all(const Ranks& ranks, const Gathering& gathering) {
   RendezvousMessage gathered{.kind = RendezvousKind::gathered};
   const bool empty = std::all_of(gathering.contributions.begin(), gathering.contributions.end(),
                                  [](const auto& one) { return one.second.part.empty(); });

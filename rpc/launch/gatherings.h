@@ -73,7 +73,7 @@ class Gatherings {
   bool takes_part(const Ranks& ranks, WorkerId rank) const;
   bool complete(const Ranks& ranks, const Gathering& gathering) const;
   Open::iterator settle(Open::iterator gathering);
-  void give_to_all(const Ranks& ranks, const Gathering& gathering);
+  void send_to_all(const Ranks& ranks, const Gathering& gathering);
   void refuse(WorkerId to, uint32_t question, const Failure& failure);
   Open::iterator fail(Open::iterator gathering, const Failure& failure);
 

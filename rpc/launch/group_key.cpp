@@ -17,7 +17,7 @@ std::string variable(const char* name) {
 
 }  // namespace
 
-GivenProof given_proof(const InitOptions& options, uint16_t master_port) {
+Credentials select_credentials(const InitOptions& options, uint16_t master_port) {
   TENDRIL_CHECK_AS(UsageError, !options.key || options.key_file.empty(), "both a key and a key_file ('",
                    options.key_file, "') are given, expected one of them");
   const bool key_given = options.key || !options.key_file.empty();

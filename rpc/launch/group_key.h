@@ -10,7 +10,7 @@ namespace tendril::rpc::detail {
 
 /// The credentials with which the workers of a group authenticate each other over TCP: a key, certificates, or neither
 /// if none were given.
-struct GivenProof {
+struct Credentials {
   SharedKey key = {};
   TlsCredentials tls = {};
 
@@ -20,6 +20,6 @@ struct GivenProof {
 /// Selects the credentials. In order of precedence: those in the options (a key, a key file or certificates); the
 /// certificates that TENDRIL_TLS_*_FILE name; the key that spawn() made, for the group whose port it chose; the key in
 /// the file that TENDRIL_KEY_FILE names. Throws UsageError, also for a key and certificates from the same source.
-GivenProof given_proof(const InitOptions& options, uint16_t master_port);
+Credentials select_credentials(const InitOptions& options, uint16_t master_port);
 
 }  // namespace tendril::rpc::detail

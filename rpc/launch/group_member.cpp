@@ -44,7 +44,7 @@ void GroupMember::note(LogLevel level, const std::string& text) const noexcept {
 }
 
 void start_agent(GroupMember& member, const GroupSettings& settings, const InitOptions& options,
-                 const GivenProof& given, const std::string& group) {
+                 const Credentials& given, const std::string& group) {
   AgentOptions completed = options.agent;
   completed.name = settings.self.name;
   completed.rank = settings.self.id;

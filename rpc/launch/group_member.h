@@ -22,7 +22,7 @@ namespace tendril::rpc::detail {
 
 /// The minimum time for a phase of joining or leaving, however late the phase begins. Its messages, and handlers that
 /// must notice that they are to end, need this time.
-inline constexpr std::chrono::milliseconds kLeastPhase{1000};
+inline constexpr std::chrono::milliseconds kMinPhaseTime{1000};
 
 /// The parts of one worker of a group. `start_agent` and `join` (joining.h) create them step by step, and leaving.h
 /// ends them. A part is empty until its step has succeeded.
@@ -43,6 +43,6 @@ struct GroupMember {
 /// Creates the agent and its parts according to the options and the environment, then runs the functions that extend
 /// agents (extend_agents, InitOptions::prepare). Other workers cannot call the agent yet.
 void start_agent(GroupMember& member, const GroupSettings& settings, const InitOptions& options,
-                 const GivenProof& given, const std::string& group);
+                 const Credentials& given, const std::string& group);
 
 }  // namespace tendril::rpc::detail

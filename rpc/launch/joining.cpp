@@ -39,10 +39,10 @@ class Joining {
         settings_(settings),
         options_(options),
         deadline_(deadline_after(options.init_timeout)),
-        given_(given_proof(options, settings.master_port)),
+        given_(select_credentials(options, settings.master_port)),
         point_{.name = settings.master_addr,
                .address = resolve(settings.master_addr, deadline_, advice),
-               .proof_given = static_cast<bool>(given_)} {}
+               .has_credentials = static_cast<bool>(given_)} {}
 
   void run() {
     check_meeting_point(point_);
@@ -50,7 +50,7 @@ class Joining {
       try {
         open_rendezvous();
       } catch (...) {
-        tell_others(text_of(std::current_exception()));
+        report_failure(text_of(std::current_exception()));
         throw;
       }
     } else {
@@ -58,7 +58,7 @@ class Joining {
     }
     try {
       // Among workers that started together, rank 0 times out first, so that the error gives the full timeout.
-      meet(settings_.self.id == 0 ? options_.init_timeout : left_until(deadline_) + kLeastPhase);
+      meet(settings_.self.id == 0 ? options_.init_timeout : left_until(deadline_) + kMinPhaseTime);
       member_.trace.measure(*member_.agent, deadline_);
     } catch (...) {
       member_.membership->fail(text_of(std::current_exception()));
@@ -91,8 +91,8 @@ class Joining {
 
   /// Tells the other ranks that rank 0 cannot open the rendezvous; otherwise they would look for it until their
   /// deadlines. Listens for at most 2 s, if it can, with an agent that does nothing else.
-  void tell_others(const std::string& why) noexcept try {
-    if (member_.agent) member_.agent->shutdown(Clock::now() + kLeastPhase);
+  void report_failure(const std::string& why) noexcept try {
+    if (member_.agent) member_.agent->shutdown(Clock::now() + kMinPhaseTime);
     AgentOptions bare;
     bare.name = name_problem(settings_.self.name).empty() ? settings_.self.name : "rank-0";
     bare.world_size = settings_.world_size;
@@ -126,7 +126,7 @@ class Joining {
     try {
       begin_session(found);
     } catch (...) {
-      tell_that_it_cannot_join(address, enquirer, text_of(std::current_exception()));
+      report_cannot_join(address, enquirer, text_of(std::current_exception()));
       throw;
     }
   }
@@ -182,14 +182,14 @@ class Joining {
         alive->on_losses([sessions](WorkerId peer) { sessions->restore(peer); });
       }
     });
-    if (!welcome.is_again()) membership->gather(phases::kJoined, {}, left_until(deadline_));
+    if (!welcome.is_rejoin()) membership->gather(phases::kJoined, {}, left_until(deadline_));
   }
 
   GroupMember& member_;
   const GroupSettings& settings_;
   const InitOptions& options_;
   const Clock::time_point deadline_;
-  const GivenProof given_;
+  const Credentials given_;
   const MeetingPoint point_;
   boost::asio::ip::address rank_0_address_;  // as seen from here
 };

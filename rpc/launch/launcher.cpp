@@ -248,7 +248,7 @@ std::string Launched::text() const {
   return by.empty() ? "no launcher was detected" + read : "started by " + by + read;
 }
 
-std::optional<int> maker_of_socket(int descriptor) {
+std::optional<int> creator_of_socket(int descriptor) {
   ucred maker{};
   socklen_t size = sizeof maker;
   if (::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &maker, &size) != 0) return std::nullopt;

@@ -14,7 +14,7 @@ using Environment = std::function<const char*(const char*)>;
 
 /// Returns the process that created the socket pair to which this descriptor belongs, or nullopt if the descriptor does
 /// not belong to one or this process created it.
-std::optional<int> maker_of_socket(int descriptor);
+std::optional<int> creator_of_socket(int descriptor);
 
 /// Where rank 0 listens by default, as with torchrun.
 inline constexpr int kDefaultPort = 29500;
@@ -45,7 +45,7 @@ struct Launched {
 ///
 /// Throws UsageError, which names the variables, for malformed or contradictory values.
 Launched detect_launcher(const Environment& environment,
-                         const std::function<std::optional<int>(int)>& maker_of = maker_of_socket);
+                         const std::function<std::optional<int>(int)>& maker_of = creator_of_socket);
 
 /// Returns the first host of a list in Slurm's format: n[001-015,020],h2 -> n001. Throws UsageError.
 std::string first_host(const std::string& list);

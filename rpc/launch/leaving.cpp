@@ -54,13 +54,13 @@ RRefCounters wait_for_references(const RRefContext& references, Gathering& group
 
 }  // namespace
 
-Clock::time_point at_least_a_phase(Clock::time_point deadline) {
-  return std::max(deadline, Clock::now() + kLeastPhase);
+Clock::time_point with_min_phase_time(Clock::time_point deadline) {
+  return std::max(deadline, Clock::now() + kMinPhaseTime);
 }
 
 void leave_together(GroupMember& member, Clock::time_point deadline, bool accept_losses) {
   const auto phase_timeout = [&] {
-    return deadline == Clock::time_point::max() ? kPhaseTimeout : left_until(at_least_a_phase(deadline));
+    return deadline == Clock::time_point::max() ? kPhaseTimeout : left_until(with_min_phase_time(deadline));
   };
   Leaving all(*member.membership, accept_losses);
   try {
@@ -99,7 +99,7 @@ std::exception_ptr leave(GroupMember& member, Clock::time_point deadline) noexce
   try {
     // The other workers may have been told late. Without time to shut down, the agent would leave its port in use
     // for a moment.
-    if (member.agent) member.agent->shutdown(at_least_a_phase(deadline));
+    if (member.agent) member.agent->shutdown(with_min_phase_time(deadline));
   } catch (...) {  // it is shut down in any case
     error = std::current_exception();
   }

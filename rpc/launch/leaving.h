@@ -7,7 +7,7 @@
 namespace tendril::rpc::detail {
 
 /// The part of a graceful shutdown that all workers do together: they wait for each other, until calls have ended
-/// (drain.h), and until references have been released. Each phase has at least kLeastPhase. Throws TimeoutError,
+/// (drain.h), and until references have been released. Each phase has at least kMinPhaseTime. Throws TimeoutError,
 /// PeerLostError, RRefError; the other workers then receive the reason. `accept_losses`: as in ShutdownOptions.
 void leave_together(GroupMember& member, Clock::time_point deadline, bool accept_losses);
 
@@ -16,6 +16,6 @@ void leave_together(GroupMember& member, Clock::time_point deadline, bool accept
 std::exception_ptr leave(GroupMember& member, Clock::time_point deadline) noexcept;
 
 /// Returns the deadline for a phase that begins now.
-Clock::time_point at_least_a_phase(Clock::time_point deadline);
+Clock::time_point with_min_phase_time(Clock::time_point deadline);
 
 }  // namespace tendril::rpc::detail

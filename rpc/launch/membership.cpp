@@ -63,7 +63,7 @@ class Membership::Turn {
 };
 
 std::vector<std::string> Membership::gather(const std::string& phase, std::string contribution,
-                                            std::chrono::milliseconds timeout, const Who& who) {
+                                            std::chrono::milliseconds timeout, const Participants& who) {
   const Clock::time_point deadline = timeout > 0ms ? deadline_after(timeout) : Clock::time_point::max();
   const Turn turn(*this, phase, who.ranks, deadline);
   if (turn.waited()) timeout = left_until(deadline);

@@ -32,13 +32,13 @@ class Membership {
     uint64_t epoch = 0;
     std::vector<MemberRecord> members = {};  ///< by rank
     /// Whether the others have met already, which means that this worker has been restarted.
-    bool is_again() const noexcept { return epoch > 1; }
+    bool is_rejoin() const noexcept { return epoch > 1; }
   };
   /// Returns when all workers have joined. A timeout of 0 means no limit.
   Welcome join(std::string introduction, std::chrono::milliseconds timeout);
 
   /// The workers that take part in a gathering; by default all.
-  struct Who {
+  struct Participants {
     Attendance attendance = Attendance::named;
     std::vector<WorkerId> ranks = {};    ///< ascending; empty: all
     std::optional<uint64_t> epoch = {};  ///< default: the view's epoch
@@ -49,7 +49,7 @@ class Membership {
   ///
   /// Throws TimeoutError, PeerLostError, UsageError. Once the group has ended, throws its error at once.
   std::vector<std::string> gather(const std::string& phase, std::string contribution, std::chrono::milliseconds timeout,
-                                  const Who& who);
+                                  const Participants& who);
   std::vector<std::string> gather(const std::string& phase, std::string contribution,
                                   std::chrono::milliseconds timeout) {
     return gather(phase, std::move(contribution), timeout, {});

@@ -11,7 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMaxRefusals = 8;  // limit on the refused workers, and on the lost workers, that an error lists
-constexpr auto kBetweenNews = 20ms;      // changes that no gathering waits for are sent together
+constexpr auto kChangeInterval = 20ms;   // changes that no gathering waits for are sent together
 
 }  // namespace
 
@@ -33,7 +33,7 @@ RendezvousServer::RendezvousServer(int world_size, std::string self, uint64_t in
 
 std::vector<RendezvousServer::Action> RendezvousServer::take_actions() { return std::exchange(actions_, {}); }
 
-bool RendezvousServer::all_told() const noexcept {
+bool RendezvousServer::failure_sent_to_all() const noexcept {
   return !failed() || std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.told; });
 }
 
@@ -94,7 +94,7 @@ std::optional<RendezvousServer::Refusal> RendezvousServer::admit_again(const Wor
   const MemberRecord& member = roster_.at(who.id);
   refusal.text += ", whose rank " + std::to_string(who.id) + " is " + quoted_name(member.name);
   if (who.name != member.name || world_size != size || who.id == 0) return refusal;
-  if (takes_nobody()) {
+  if (refuses_joins()) {
     refusal.text += " and which is shutting down";
     return refusal;
   }
@@ -104,7 +104,7 @@ std::optional<RendezvousServer::Refusal> RendezvousServer::admit_again(const Wor
   return refusal;
 }
 
-bool RendezvousServer::takes_nobody() const {
+bool RendezvousServer::refuses_joins() const {
   return failed() || !gatherings_.met() || leaving_ || gatherings_.over() || gatherings_.shutting_down();
 }
 
@@ -170,10 +170,10 @@ void RendezvousServer::join(WorkerId rank, const RendezvousMessage& message, Clo
 void RendezvousServer::join_again(WorkerId rank, const RendezvousMessage& message, Clock::time_point now) {
   if (message.parts.size() != 1 || message.parts[0].size() > kMaxIntroductionBytes)
     return refuse(rank, GroupFailure::usage, roster_.describe(rank) + " sent a malformed request to join");
-  if (takes_nobody()) return refuse(rank, GroupFailure::lost, "the group is shutting down and accepts no workers");
+  if (refuses_joins()) return refuse(rank, GroupFailure::lost, "the group is shutting down and accepts no workers");
   roster_.joined(rank, slot(rank).incarnation, message.parts[0]);
-  untold_.insert(rank);
-  tell_changes(now, rank);
+  unsent_.insert(rank);
+  send_changes(now, rank);
   gatherings_.member_changed(rank);
   after_gatherings();
   actions_.push_back({rank, welcome()});
@@ -188,7 +188,7 @@ void RendezvousServer::contribute(WorkerId rank, const RendezvousMessage& messag
     const std::string text = roster_.describe(rank) + " sent an unexpected contribution";
     return gatherings_.met() && rank != 0 ? refuse(rank, GroupFailure::usage, text) : fail(GroupFailure::usage, text);
   }
-  if (!untold_.empty()) tell_changes(now);  // before the answer, which may depend on them
+  if (!unsent_.empty()) send_changes(now);  // before the answer, which may depend on them
   gatherings_.contribute(rank, message, now);
   after_gatherings();
 }
@@ -204,25 +204,25 @@ void RendezvousServer::gone(WorkerId rank, MemberState how, const std::string& w
   if (!roster_.alive(rank) || gatherings_.over()) return;
   roster_.gone(rank, how, why);
   if (!gatherings_.met()) return fail(GroupFailure::lost, roster_.why_not(rank, phases::kJoined));
-  untold_.insert(rank);
-  if (gatherings_.member_changed(rank) || now >= told_at_ + kBetweenNews) {
-    tell_changes(now);  // before the answers of gatherings that this change fails
+  unsent_.insert(rank);
+  if (gatherings_.member_changed(rank) || now >= sent_at_ + kChangeInterval) {
+    send_changes(now);  // before the answers of gatherings that this change fails
   } else {
-    tell_at_ = told_at_ + kBetweenNews;
+    send_at_ = sent_at_ + kChangeInterval;
   }
   after_gatherings();
 }
 
-void RendezvousServer::tell_changes(Clock::time_point now, WorkerId but_for) {
+void RendezvousServer::send_changes(Clock::time_point now, WorkerId except) {
   RendezvousMessage news{.kind = RendezvousKind::changed, .epoch = roster_.epoch()};
-  for (const WorkerId rank : untold_) news.members.push_back(roster_.at(rank));
+  for (const WorkerId rank : unsent_) news.members.push_back(roster_.at(rank));
   std::sort(news.members.begin(), news.members.end(), [](const auto& a, const auto& b) { return a.epoch < b.epoch; });
-  untold_.clear();
-  told_at_ = now;
-  tell_at_ = Clock::time_point::max();
+  unsent_.clear();
+  sent_at_ = now;
+  send_at_ = Clock::time_point::max();
   const Bytes bytes = encode(news);
   for (WorkerId to = roster_.world_size() - 1; to >= 0; --to)
-    if (to != but_for && roster_.alive(to) && slot(to).connected) actions_.push_back({to, bytes});
+    if (to != except && roster_.alive(to) && slot(to).connected) actions_.push_back({to, bytes});
 }
 
 void RendezvousServer::closed(WorkerId rank, uint64_t incarnation, Clock::time_point now, const std::string& why) {
@@ -249,14 +249,14 @@ void RendezvousServer::on_timer(Clock::time_point now) {
            "after " + text_of(first->patience) + " these workers have not joined: " + describe_missing());
     return;
   }
-  if (now >= tell_at_) tell_changes(now);
+  if (now >= send_at_) send_changes(now);
   gatherings_.on_timer(now);
   after_gatherings();
 }
 
 Clock::time_point RendezvousServer::deadline() const {
   if (failed()) return Clock::time_point::max();
-  if (complete()) return std::min(gatherings_.deadline(), tell_at_);
+  if (complete()) return std::min(gatherings_.deadline(), send_at_);
   Clock::time_point first = Clock::time_point::max();
   for (const Slot& slot : slots_) first = std::min(first, slot.deadline);
   return first;

@@ -62,9 +62,9 @@ class RendezvousServer {
   bool awaits(WorkerId rank) const;  ///< whether its silence matters: it is a member, or waits for the others to join
   bool complete() const noexcept { return roster_.epoch() > 0; }  ///< all workers have joined
   bool failed() const noexcept { return failure_.has_value(); }
-  bool all_told() const noexcept;        ///< the group has not failed, or every rank knows that it has
-  bool all_left() const noexcept;        ///< no other rank has a session
-  std::string describe_missing() const;  ///< the ranks that have not joined, the workers lost, and those refused
+  bool failure_sent_to_all() const noexcept;  ///< the group has not failed, or every rank knows that it has
+  bool all_left() const noexcept;             ///< no other rank has a session
+  std::string describe_missing() const;       ///< the ranks that have not joined, the workers lost, and those refused
   const Roster& roster() const noexcept { return roster_; }
 
  private:
@@ -85,17 +85,17 @@ class RendezvousServer {
   void contribute(WorkerId rank, const RendezvousMessage& message, Clock::time_point now);
   void gone(WorkerId rank, MemberState how, const std::string& why, Clock::time_point now);
   void after_gatherings();
-  void tell_changes(Clock::time_point now, WorkerId but_for = -1);
+  void send_changes(Clock::time_point now, WorkerId except = -1);
   void refuse(WorkerId rank, GroupFailure kind, const std::string& text);
-  bool takes_nobody() const;
+  bool refuses_joins() const;
   Bytes welcome() const;
 
   Roster roster_;
   Gatherings gatherings_{roster_};
   std::vector<Slot> slots_;    // by rank
   bool leaving_ = false;       // rank 0 is leaving
-  std::set<WorkerId> untold_;  // members whose changes have not been sent yet
-  Clock::time_point told_at_ = Clock::time_point::min(), tell_at_ = Clock::time_point::max();
+  std::set<WorkerId> unsent_;  // members whose changes have not been sent yet
+  Clock::time_point sent_at_ = Clock::time_point::min(), send_at_ = Clock::time_point::max();
   std::vector<std::string> refusals_;  // why processes were refused before all had joined; at most kMaxRefusals
   std::optional<Gatherings::Failure> failure_;
   std::vector<Action> actions_;

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 constexpr auto kTellTime = 2s;
-constexpr std::size_t kMaxCutOff = 64;  // a partition between two halves of a group may report half of all pairs
+constexpr std::size_t kMaxPartitions = 64;  // a partition between two halves of a group may report half of all pairs
 }  // namespace
 
 RendezvousService::RendezvousService(const std::shared_ptr<Agent::Impl>& agent)
@@ -26,13 +26,13 @@ RendezvousService::RendezvousService(const std::shared_ptr<Agent::Impl>& agent)
       note_(loop_->reactor()),
       incarnation_(agent->incarnation),
       server_(agent->options.world_size, agent->self.name, incarnation_),
-      cut_off_timer_(loop_->reactor()) {}
+      partition_timer_(loop_->reactor()) {}
 
 void RendezvousService::start() {
   membership_ = std::make_shared<Membership>(
       loop_, [weak = weak_from_this(), loop = loop_.get()](const RendezvousMessage& message) {
         loop->post_io([weak, message] {
-          if (const auto alive = weak.lock()) alive->said_here(message);
+          if (const auto alive = weak.lock()) alive->received_locally(message);
         });
       });
   loop_->post_io([weak = weak_from_this()] {
@@ -40,7 +40,9 @@ void RendezvousService::start() {
   });
 }
 
-void RendezvousService::wait_until_told() { wait_until(&RendezvousServer::all_told, Clock::now() + kTellTime); }
+void RendezvousService::wait_until_told() {
+  wait_until(&RendezvousServer::failure_sent_to_all, Clock::now() + kTellTime);
+}
 void RendezvousService::wait_until_left(Clock::time_point deadline) {
   wait_until(&RendezvousServer::all_left, std::min(deadline, Clock::now() + kTellTime));
 }
@@ -67,7 +69,8 @@ std::optional<GroupEvents::Refusal> RendezvousService::asked(const Hello& theirs
     refusal = server_.admit(theirs.worker, theirs.world_size);
     act();
   }
-  if (const auto agent = agent_.lock()) agent->listen_for_life();  // to notice if the worker that has this rank is dead
+  if (const auto agent = agent_.lock())
+    agent->arm_liveness_timer();  // to notice if the worker that has this rank is dead
   if (!refusal) return std::nullopt;
   const auto kind = refusal->try_later                          ? RefusalKind::try_later
                     : refusal->failure == GroupFailure::timeout ? RefusalKind::timeout
@@ -99,37 +102,37 @@ void RendezvousService::received(const WorkerInfo& from, uint64_t incarnation, B
                      name_of(from), ": expected one rank from 1 to ", server_.roster().world_size() - 1, ", got ",
                      peer);
     if (server_.awaits(from.id) && server_.roster().at(from.id).incarnation == incarnation) {
-      note_cut_off(from.id, peer, message.text);
+      note_partition(from.id, peer, message.text);
     }
   }
   act();
 }
 
 /// Logs the loss if both workers are still members when rank 0 would have noticed that one of them is gone.
-void RendezvousService::note_cut_off(WorkerId by, WorkerId peer, const std::string& why) {
+void RendezvousService::note_partition(WorkerId by, WorkerId peer, const std::string& why) {
   const auto agent = agent_.lock();
   if (!agent) return;
   const AgentOptions& options = agent->options;
   const Roster& roster = server_.roster();
-  if (cut_off_.size() >= kMaxCutOff) {
-    ++more_cut_off_;
+  if (partitions_.size() >= kMaxPartitions) {
+    ++more_partitions_;
     return;
   }
-  const bool first = cut_off_.empty();
+  const bool first = partitions_.empty();
   // Replaces a report by or of an earlier incarnation.
-  cut_off_.insert_or_assign(std::pair(by, peer),
-                            CutOff{.why = why,
-                                   .epoch = roster.at(by).epoch,
-                                   .peer_epoch = roster.at(peer).epoch,
-                                   .due = Clock::now() + options.liveness_timeout + 2 * options.ping_interval});
-  if (first) log_cut_off();
+  partitions_.insert_or_assign(
+      std::pair(by, peer), PartitionReport{.why = why,
+                                           .epoch = roster.at(by).epoch,
+                                           .peer_epoch = roster.at(peer).epoch,
+                                           .due = Clock::now() + options.liveness_timeout + 2 * options.ping_interval});
+  if (first) log_partitions();
 }
 
-void RendezvousService::log_cut_off() {
+void RendezvousService::log_partitions() {
   const Roster& roster = server_.roster();
   const Clock::time_point now = Clock::now();
   Clock::time_point next = Clock::time_point::max();
-  std::erase_if(cut_off_, [&](const auto& one) {
+  std::erase_if(partitions_, [&](const auto& one) {
     const auto& [pair, loss] = one;
     next = loss.due > now ? std::min(next, loss.due) : next;
     if (loss.due > now) return false;
@@ -143,13 +146,13 @@ void RendezvousService::log_cut_off() {
     }
     return true;
   });
-  if (cut_off_.empty()) {
-    const std::size_t more = std::exchange(more_cut_off_, 0);
+  if (partitions_.empty()) {
+    const std::size_t more = std::exchange(more_partitions_, 0);
     if (more > 0) log(LogLevel::warn, "rank 0", "rpc: " + std::to_string(more) + " more reports of lost workers");
     return;
   }
-  cut_off_timer_.call_at(next, [weak = weak_from_this()] {
-    if (const auto alive = weak.lock()) alive->log_cut_off();
+  partition_timer_.call_at(next, [weak = weak_from_this()] {
+    if (const auto alive = weak.lock()) alive->log_partitions();
   });
 }
 
@@ -158,7 +161,7 @@ void RendezvousService::lost(const Loss& loss) {
   act();
 }
 
-void RendezvousService::said_here(const RendezvousMessage& message) {
+void RendezvousService::received_locally(const RendezvousMessage& message) {
   server_.received(0, incarnation_, message, Clock::now());
   act();
 }
@@ -173,7 +176,7 @@ void RendezvousService::act() {
       session->send_group(action.bytes);
     }
   }
-  agent->listen_for_life();  // the set of awaited workers may have changed
+  agent->arm_liveness_timer();  // the set of awaited workers may have changed
   if (server_.deadline() == deadline_.due()) return;
   if (server_.deadline() == Clock::time_point::max()) return deadline_.cancel();
   deadline_.call_at(server_.deadline(), [weak = weak_from_this()] {

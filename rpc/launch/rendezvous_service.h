@@ -39,11 +39,11 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
 
  private:
   void wait_until(bool (RendezvousServer::*holds)() const noexcept, Clock::time_point deadline);
-  void said_here(const RendezvousMessage& message);
+  void received_locally(const RendezvousMessage& message);
   void act();
   void note_missing(std::chrono::seconds waited);
-  void note_cut_off(WorkerId by, WorkerId peer, const std::string& why);
-  void log_cut_off();
+  void note_partition(WorkerId by, WorkerId peer, const std::string& why);
+  void log_partitions();
 
   const std::weak_ptr<Agent::Impl> agent_;
   const Ref<Loop> loop_;
@@ -52,14 +52,14 @@ class RendezvousService final : public GroupEvents, public std::enable_shared_fr
   const uint64_t incarnation_;  // rank 0's
   RendezvousServer server_;
   std::shared_ptr<Membership> membership_;
-  struct CutOff {
+  struct PartitionReport {
     std::string why;
     uint64_t epoch = 0, peer_epoch = 0;  // of the two workers' last changes
     Clock::time_point due;               // when it is logged
   };
-  std::size_t more_cut_off_ = 0;                             // reports beyond the limit
-  std::map<std::pair<WorkerId, WorkerId>, CutOff> cut_off_;  // by (worker, the peer that it has lost)
-  Timer cut_off_timer_;
+  std::size_t more_partitions_ = 0;                                      // reports beyond the limit
+  std::map<std::pair<WorkerId, WorkerId>, PartitionReport> partitions_;  // by (worker, the peer that it has lost)
+  Timer partition_timer_;
 };
 
 }  // namespace tendril::rpc::detail

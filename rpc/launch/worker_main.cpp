@@ -179,13 +179,13 @@ const std::vector<std::string>& saved_arguments() { return program_arguments; }
 void become_simulated_worker(const SpawnContext& context, const std::string& master_addr) {
   spawn_context = context;
   is_worker = true;
-  state_process_launch({.by = "rpc::simulate",
-                        .rank = context.rank,
-                        .world_size = context.world_size,
-                        .local_rank = 0,  // each worker has a separate host
-                        .local_world_size = 1,
-                        .master_addr = master_addr,
-                        .master_port = context.master_port});
+  record_process_launch({.by = "rpc::simulate",
+                         .rank = context.rank,
+                         .world_size = context.world_size,
+                         .local_rank = 0,  // each worker has a separate host
+                         .local_world_size = 1,
+                         .master_addr = master_addr,
+                         .master_port = context.master_port});
 }
 
 }  // namespace detail
@@ -210,13 +210,13 @@ void worker_main(int argc, char** argv) {
   // The process was started as "exe". Sets its name, so that ps, pgrep and traces show the program's name.
   const std::string& path = program_arguments.front();
   ::prctl(PR_SET_NAME, path.substr(path.rfind('/') + 1).c_str());
-  state_process_launch({.by = "rpc::spawn",
-                        .rank = spawn_context.rank,
-                        .world_size = spawn_context.world_size,
-                        .local_rank = spawn_context.rank,
-                        .local_world_size = spawn_context.world_size,
-                        .master_addr = kLoopback,
-                        .master_port = spawn_context.master_port});
+  record_process_launch({.by = "rpc::spawn",
+                         .rank = spawn_context.rank,
+                         .world_size = spawn_context.world_size,
+                         .local_rank = spawn_context.rank,
+                         .local_world_size = spawn_context.world_size,
+                         .master_addr = kLoopback,
+                         .master_port = spawn_context.master_port});
   for (int fd = kJobFd; fd <= kListenerFd; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   spawn_context.key = receive_key();
   watch_lifeline();

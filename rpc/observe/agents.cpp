@@ -21,7 +21,7 @@ AgentList& agent_list() {
 
 }  // namespace
 
-void note_agent(const std::shared_ptr<Agent>& agent) {
+void register_agent(const std::shared_ptr<Agent>& agent) {
   AgentList& list = agent_list();
   const std::lock_guard lock(list.mutex);
   std::erase_if(list.agents, [](const std::weak_ptr<Agent>& one) { return one.expired(); });

@@ -22,14 +22,14 @@ std::shared_ptr<RRefState> RRefTable::make_owner() {
 
 /// Whether the call that creates the object may still arrive. Only then can a live worker mention a reference that is
 /// not known here; otherwise all workers that held the reference are gone.
-bool RRefTable::may_still_come(const RRefId& id) {
+bool RRefTable::may_still_be_created(const RRefId& id) {
   Session* creator = session_of(id.worker, id.incarnation);
   if (!creator || rref_owner(id) != self_.id || rref_counter(id) < creator->first_creation ||
       creator->creations.seen(rref_counter(id)) || awaited_.size() >= kMaxAwaited) {
     return false;
   }
   // The creation may have been lost with an earlier session, which the creator may not even know has ended.
-  if (creator->follows && !std::exchange(creator->asked_creations, true)) say_own_creations(*creator);
+  if (creator->follows && !std::exchange(creator->asked_creations, true)) queue_creations_from(*creator);
   return true;
 }
 
@@ -95,7 +95,7 @@ void RRefTable::fork_requested(Session& from, const RRefId& id, const ForkId& fo
   if (found != owned_.end() && found->second->exists) {
     add_fork(*found->second, id, fork, from);
     say(from, {.kind = ControlRecord::fork_accept, .rref = id, .fork = fork});
-  } else if (may_still_come(id)) {
+  } else if (may_still_be_created(id)) {
     own(id).requests.emplace_back(fork, from.peer.id);
   } else {
     say(from, {.kind = ControlRecord::fork_lost, .rref = id, .fork = fork});
@@ -140,12 +140,12 @@ void RRefTable::holder_lost(Session& session, Effects& effects) {
     drop_if_unused(id, effects);
   }
   session.first_creation = UINT64_MAX;
-  nothing_comes(session, "the worker is gone", effects);
+  fail_lost_creations(session, "the worker is gone", effects);
 }
 
 /// Fails creations of a peer that will never arrive, those numbered below its first_creation, and everything that waits
 /// for them.
-void RRefTable::nothing_comes(Session& creator, const std::string& why, Effects& effects) {
+void RRefTable::fail_lost_creations(Session& creator, const std::string& why, Effects& effects) {
   for (const RRefId& id : std::vector<RRefId>(awaited_.begin(), awaited_.end())) {
     if (id.worker != creator.peer.id || id.incarnation != creator.incarnation ||
         rref_counter(id) >= creator.first_creation) {

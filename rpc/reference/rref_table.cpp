@@ -77,7 +77,7 @@ void RRefTable::make_room(Session& session) {
 }
 
 /// Sends `creations_from`, because earlier creations belonged to earlier sessions. The peer answers with its own.
-void RRefTable::say_own_creations(Session& session) {
+void RRefTable::queue_creations_from(Session& session) {
   const auto last = last_rref_.find(session.peer.id);
   session.own_creations.reset();
   say(session, {.kind = ControlRecord::creations_from, .call_id = last == last_rref_.end() ? 1 : last->second + 1});
@@ -87,7 +87,7 @@ void RRefTable::say_own_creations(Session& session) {
 /// that are due, so the cost does not depend on the number of sessions whose records still wait. If it throws, no
 /// record is lost.
 void RRefTable::collect(Effects& effects) {
-  release_again();
+  retry_releases();
   if (dirty_.empty() && lazy_.empty()) return;
   const Clock::time_point now = options_.clock();
   for (; !dirty_.empty(); dirty_.pop_back()) {
@@ -276,8 +276,8 @@ void RRefTable::apply(Session& from, const ControlRecord& record, std::optional<
     case ControlRecord::creations_from:
       from.first_creation = record.call_id;
       from.follows = false;
-      if (from.own_creations) say_own_creations(from);  // the peer may have asked for it
-      return nothing_comes(from, "it was lost with an earlier connection", effects);
+      if (from.own_creations) queue_creations_from(from);  // the peer may have asked for it
+      return fail_lost_creations(from, "it was lost with an earlier connection", effects);
     case ControlRecord::call_cancelled:
     case ControlRecord::creation_cancelled:
       return on_cancelled(from, record, status.value_or(RequestStatus::unseen), effects);
@@ -295,7 +295,7 @@ Clock::time_point RRefTable::on_timer(Clock::time_point now) noexcept {
       collect(event.effects);          // before the times are read below, because it may set some
     } catch (const std::bad_alloc&) {  // retried soon, see below
     }
-    if (has_unreleased_ || !dirty_.empty()) next = std::min(next, now + kRetryWithoutMemory);
+    if (has_pending_releases_ || !dirty_.empty()) next = std::min(next, now + kRetryWithoutMemory);
     for (auto& [worker, session] : sessions_) {
       for (Bytes& batch : session->channel.on_timer(now)) event.effects.batches.emplace_back(worker, std::move(batch));
       next = std::min({next, session->channel.next_timer(), session->lazy_at});

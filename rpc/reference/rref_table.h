@@ -127,7 +127,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   void expire(Clock::time_point now, Effects& effects);
 
   // rref_owner.cpp
-  bool may_still_come(const RRefId& id);
+  bool may_still_be_created(const RRefId& id);
   Owned& own(const RRefId& id);
   void add_fork(Owned& owned, const RRefId& id, const ForkId& fork, Session& holder);
   void remove_fork(const ForkId& fork, WorkerId holder, Effects& effects);
@@ -137,12 +137,12 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   std::shared_ptr<RRefState> created(Session& from, const RRefId& id, const ForkId& fork, Effects& effects);
   void drop_if_unused(const RRefId& id, Effects& effects);
   void holder_lost(Session& session, Effects& effects);
-  void nothing_comes(Session& creator, const std::string& why, Effects& effects);
-  void say_own_creations(Session& session);
+  void fail_lost_creations(Session& creator, const std::string& why, Effects& effects);
+  void queue_creations_from(Session& session);
 
   // rref_user.cpp
   void release(User& user, const ForkId& fork);
-  void release_again();
+  void retry_releases();
   std::shared_ptr<RRefState> new_user(const RRefId& id, const Session& owner, const ForkId& fork);
   bool resume_at_once(const WorkerInfo& from, ParkedMessage& parked) noexcept;
   std::shared_ptr<RRefState> arrived_fork(Session& from, const ForkDescriptor& fork,
@@ -175,8 +175,8 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   std::unordered_map<WorkerId, uint64_t> last_rref_;  // by owner: creations are numbered separately for each owner
   std::unordered_map<WorkerId, uint64_t> lost_;       // by peer: its incarnation in the last session that ended
   std::unordered_map<WorkerId, std::unique_ptr<Session>> sessions_;
-  std::vector<WorkerId> dirty_;  // sessions with new records to send
-  bool has_unreleased_ = false;  // whether any user is `unreleased`
+  std::vector<WorkerId> dirty_;        // sessions with new records to send
+  bool has_pending_releases_ = false;  // whether any user is `unreleased`
   // Sessions with records that may wait, ordered by the time at which they must be sent. Entries may be stale: the
   // session has sent its records since.
   std::deque<std::pair<Clock::time_point, WorkerId>> lazy_;

@@ -48,7 +48,7 @@ void RRefTable::released(const ForkId& fork) noexcept {
   try {
     release(*found->second, fork);
   } catch (const std::bad_alloc&) {
-    found->second->unreleased = has_unreleased_ = true;
+    found->second->unreleased = has_pending_releases_ = true;
   }
 }
 
@@ -71,13 +71,13 @@ void RRefTable::release(User& user, const ForkId& fork) {
 }
 
 /// Retries the releases that ran out of memory.
-void RRefTable::release_again() {
-  if (!has_unreleased_) return;
+void RRefTable::retry_releases() {
+  if (!has_pending_releases_) return;
   std::vector<ForkId> again;
   for (const auto& [fork, user] : users_)
     if (user->unreleased) again.push_back(fork);
   for (const ForkId& fork : again) release(*users_.at(fork), fork);
-  has_unreleased_ = false;
+  has_pending_releases_ = false;
 }
 
 void RRefTable::accepted(Session& from, const ForkId& fork, Effects& effects) {
@@ -207,7 +207,7 @@ std::shared_ptr<RRefState> RRefTable::arrived_fork(Session& from, const ForkDesc
     if (auto state = called(from, fork)) return state;
     // Only the creator can have a fork that is not known here, because its creating call may still arrive.
     const bool creator = fork.rref.worker == from.peer.id && fork.rref.incarnation == from.incarnation;
-    TENDRIL_CHECK_AS(RRefError, creator && may_still_come(fork.rref), "reference_lost: worker '", from.peer.name,
+    TENDRIL_CHECK_AS(RRefError, creator && may_still_be_created(fork.rref), "reference_lost: worker '", from.peer.name,
                      "' does not hold ", rref_text(fork.rref), " of worker '", self_.name, "'");
     Owned& owned = own(fork.rref);
     owned.waiting.push_back(arrival);
@@ -218,7 +218,7 @@ std::shared_ptr<RRefState> RRefTable::arrived_fork(Session& from, const ForkDesc
   if (fork.owner == self_.id) {
     const auto found = owned_.find(fork.rref);
     if (found != owned_.end() && found->second->exists) return found->second->state;
-    if (!may_still_come(fork.rref)) {
+    if (!may_still_be_created(fork.rref)) {
       throw RRefError("reference_lost: " + rref_text(fork.rref) + " of worker '" + self_.name +
                       "' is gone: the worker that held it has died");
     }

@@ -68,7 +68,7 @@ void AgentAdmission::continue_session(Handshake& handshake, const Hello& first, 
                      theirs.worker.name + "'");
   }
   const auto link = session ? std::dynamic_pointer_cast<SocketLink>(session->link()) : nullptr;
-  const ConnectionState::Hello said = said_of_session(theirs);
+  const ConnectionState::Hello said = session_part_of(theirs);
   auto decision = ConnectionState::Accept::refuse;
   if (link && session->incarnation() == theirs.incarnation) {
     decision = link->state().accept(said, link->frames_known_received(), link->has_started());
@@ -90,7 +90,7 @@ void AgentAdmission::continue_session(Handshake& handshake, const Hello& first, 
     return session->end(std::make_exception_ptr(PeerLostError(why, true)), {.may_return = true, .next = said.session});
   }
   // The peer may have timed out while its hello waited here.
-  if (decision == ConnectionState::Accept::ignore || handshake.other_side_has_gone()) return;
+  if (decision == ConnectionState::Accept::ignore || handshake.peer_closed()) return;
   const auto connector = agent_.connector_of(*session);
   link->state().take(said);
   link->disconnect("the peer has opened another connection");  // this side may not have noticed the loss

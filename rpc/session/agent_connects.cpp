@@ -22,7 +22,7 @@ constexpr std::size_t kConnectsAtOnce = 16;
 void Agent::Impl::reconnect(std::shared_ptr<detail::Session> session) {
   const auto link = std::dynamic_pointer_cast<detail::SocketLink>(session->link());
   const auto connector = std::make_shared<detail::Connector>(shared_from_this(), std::move(session));
-  if (link->state().begun() || is_shut_down() || (first_connectors_.empty() && !somebody_connects()))
+  if (link->state().begun() || is_shut_down() || (first_connectors_.empty() && !has_connecting_peers()))
     return start(connector);
   note(connector);
   first_connectors_.push_back(connector);
@@ -35,9 +35,9 @@ void Agent::Impl::check_connection(WorkerId peer) {
   if (link) loop->post_io([link] { link->disconnect("the peer has lost this worker"); });
 }
 
-bool Agent::Impl::somebody_connects() const {
+bool Agent::Impl::has_connecting_peers() const {
   const auto accepting = listening();
-  return accepting && accepting->somebody_connects();
+  return accepting && accepting->has_connecting_peers();
 }
 
 /// If all workers call each other for the first time at once, both sides of each pair would connect, and one of the
@@ -47,7 +47,7 @@ void Agent::Impl::connect_later() {
   loop->post_io([weak = weak_from_this()] {
     const auto agent = weak.lock();
     if (!agent || agent->first_connectors_.empty()) return;
-    if (agent->somebody_connects() && ++agent->looks_ < kMostLooks) return agent->connect_later();
+    if (agent->has_connecting_peers() && ++agent->looks_ < kMostLooks) return agent->connect_later();
     agent->looks_ = 0;
     const std::size_t now = std::min(kConnectsAtOnce, agent->first_connectors_.size());
     const auto end = agent->first_connectors_.begin() + static_cast<std::ptrdiff_t>(now);

@@ -151,14 +151,14 @@ void Agent::Impl::sweep() try {
   Clock::time_point next = Clock::time_point::max();
   for (const auto& session : sessions()) next = std::min(next, session->sweep(now));
   if (listener) next = std::min(next, std::max(listener->on_timer(now), now + std::chrono::milliseconds(1)));
-  arm(std::min(next, give_memory_back(now)));
+  arm(std::min(next, trim_memory(now)));
 } catch (...) {
   arm(Clock::now() + kRest);
   throw;
 }
 
 /// Returns when to check again, or max() if that is not needed.
-Clock::time_point Agent::Impl::give_memory_back(Clock::time_point now) {
+Clock::time_point Agent::Impl::trim_memory(Clock::time_point now) {
   const uint64_t load = load_.load(std::memory_order_relaxed);
   if (load < kMuchLoad) return Clock::time_point::max();
   const detail::Loop::Gauges pool = loop->gauges();

@@ -91,7 +91,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   uint64_t receive_window() const noexcept;
   /// Removes the session from the table, so that calls no longer find it.
   void session_ended(const std::shared_ptr<detail::Session>& session, const detail::Ending& how);
-  void all_told_of_end(const detail::Session& session);  ///< hooks and the listener have been notified of the end
+  void end_notified(const detail::Session& session);  ///< hooks and the listener have been notified of the end
   bool is_ending(WorkerId peer) const;  ///< true between these two calls; the next session must not begin yet
   WorkerInfo worker(WorkerId rank) const;
   WorkerInfo worker(std::string_view name) const;
@@ -103,12 +103,12 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   /// Makes `sweep` run by `when` at the latest.
   void arm(Clock::time_point when);
   /// Arms the timer after an event was reported to the listener, which may need it.
-  void listener_told() {
+  void arm_listener_timer() {
     if (listener) arm(Clock::now() + kListenerDelay);
   }
 
   /// Arms the timer because a peer is expected to send something other than a reply: its silence must be detected.
-  void listen_for_life() {
+  void arm_liveness_timer() {
     if (options.ping_interval.count() > 0) arm(Clock::now() + options.ping_interval);
   }
 
@@ -140,12 +140,12 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
  private:
   friend class Agent;
   void sweep();
-  bool somebody_connects() const;
+  bool has_connecting_peers() const;
   void connect_later();
   void note(const std::shared_ptr<detail::Connector>& connector);
-  Clock::time_point give_memory_back(Clock::time_point now);
+  Clock::time_point trim_memory(Clock::time_point now);
   void end_threads(Clock::time_point deadline);
-  bool tell_closing(Clock::time_point deadline);
+  bool notify_closing(Clock::time_point deadline);
   void check_rank(WorkerId peer, const char* what) const;
   void note_worker_locked(const WorkerInfo& worker);
 

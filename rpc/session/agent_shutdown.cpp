@@ -76,7 +76,7 @@ void Agent::Impl::end_threads(Clock::time_point deadline) {
     loop->end_by(deadline);
   }
   std::vector<HandlerRunning> left = name(loop->stop());
-  if (!tell_closing(deadline)) left.push_back({.function = "destructors of objects that it owned"});
+  if (!notify_closing(deadline)) left.push_back({.function = "destructors of objects that it owned"});
   if (!left.empty()) {
     throw TimeoutError("worker '" + self.name + "' has been shut down, but not all of its functions have returned: " +
                        describe(left) + ". They keep running; the objects that they use must outlive them");
@@ -86,7 +86,7 @@ void Agent::Impl::end_threads(Clock::time_point deadline) {
 /// Notifies hooks and the listener, which release users' objects. Their destructors may be slow, or may wait for
 /// something that a running function holds. With a deadline, they therefore run on a separate thread. Returns false if
 /// they are still running there at the deadline.
-bool Agent::Impl::tell_closing(Clock::time_point deadline) {
+bool Agent::Impl::notify_closing(Clock::time_point deadline) {
   const auto tell = [self = shared_from_this()] {
     for (const auto& hook : self->hooks) hook->agent_closing();
     if (self->listener) self->listener->agent_closing();
@@ -95,12 +95,12 @@ bool Agent::Impl::tell_closing(Clock::time_point deadline) {
     tell();
     return true;
   }
-  struct Told {
+  struct ListenerScope {
     detail::Mutex mutex;
     detail::Condition changed;
     bool done = false;
   };
-  const auto told = std::make_shared<Told>();
+  const auto told = std::make_shared<ListenerScope>();
   detail::Thread thread;
   try {
     thread = detail::Thread("rpc-closing", [tell, told] {

@@ -81,10 +81,10 @@ void Agent::Impl::add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, st
         detail::LogLevel::info, self.name,
         "rpc: worker '" + self.name + "' is connected with " + rpc::name_of(peer) + " over " + link->transport());
   }
-  detail::note_agent({shared_from_this(), &handle});
+  detail::register_agent({shared_from_this(), &handle});
   link->start(session);
   if (const auto events = group_events(); events && connected) events->connected(peer, peer_incarnation);
-  listener_told();
+  arm_listener_timer();
   for (const auto& one : waiting) one->try_set_value();
 }
 
@@ -205,7 +205,7 @@ void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session,
   if (!session->is_self()) ending_[static_cast<std::size_t>(session->peer().id)] = session.get();
 }
 
-void Agent::Impl::all_told_of_end(const detail::Session& session) {
+void Agent::Impl::end_notified(const detail::Session& session) {
   const std::lock_guard lock(mutex_);
   const detail::Session*& ending = ending_[static_cast<std::size_t>(session.peer().id)];
   if (ending == &session) ending = nullptr;

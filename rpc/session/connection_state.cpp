@@ -76,7 +76,7 @@ ConnectionState::Hello ConnectionState::say_hello(uint64_t received) noexcept {
 
 ConnectionState::Answer ConnectionState::answered(const Hello& theirs, uint64_t received) noexcept {
   if (theirs.incarnation != terms_.peer_incarnation || theirs.peer_incarnation != terms_.incarnation) {
-    return Answer::started_anew;
+    return Answer::restarted;
   }
   if (phase_ == Phase::open || phase_ == Phase::ended) return Answer::not_needed;
   if (received != said_received_ || theirs.session != session_) return Answer::stale;
@@ -86,7 +86,7 @@ ConnectionState::Answer ConnectionState::answered(const Hello& theirs, uint64_t 
   return Answer::resume;
 }
 
-bool ConnectionState::ended_there(uint32_t next) noexcept {
+bool ConnectionState::adopt_peer_session(uint32_t next) noexcept {
   said_hello_ = false;
   if (begun_ || next <= session_) return false;
   session_ = next;

@@ -48,7 +48,7 @@ class ConnectionState {
   uint64_t connection() const noexcept { return number_; }      ///< the connection's number, to recognise stale events
   uint64_t resumption() const noexcept { return resumption_; }  ///< the number of the only valid resumption
   /// Whether a first connection or another one may still be made.
-  bool can_go_on() const noexcept { return phase_ != Phase::ended && (resumable() || !begun_); }
+  bool can_reconnect() const noexcept { return phase_ != Phase::ended && (resumable() || !begun_); }
 
   // ---- connections
   /// The session begins with a connection. `dialled`: this side has made it.
@@ -84,17 +84,17 @@ class ConnectionState {
   /// This side sends a hello. Returns the part of it that concerns the session.
   Hello say_hello(uint64_t received) noexcept;
   enum class Answer : uint8_t {
-    resume,       ///< over this connection
-    not_needed,   ///< there is another connection, or the session has ended
-    stale,        ///< this side's hello is outdated: dial again
-    started_anew  ///< another incarnation: the session has ended
+    resume,      ///< over this connection
+    not_needed,  ///< there is another connection, or the session has ended
+    stale,       ///< this side's hello is outdated: dial again
+    restarted    ///< another incarnation: the session has ended
   };
   /// The other side's hello has arrived. `received`: the number of frames received by now.
   [[nodiscard]] Answer answered(const Hello& theirs, uint64_t received) noexcept;
   /// The other side has refused, because this session has ended there; `next` is the number of its current session.
   /// Returns true if this session never had a connection and has taken that number: dial again. Returns false if this
   /// session has ended, too.
-  [[nodiscard]] bool ended_there(uint32_t next) noexcept;
+  [[nodiscard]] bool adopt_peer_session(uint32_t next) noexcept;
   /// The attempt has failed. Returns when to make another one, or nothing if it is too late and the session has ended.
   [[nodiscard]] std::optional<Clock::time_point> retry(Clock::time_point now) noexcept;
   void end_dial() noexcept { said_hello_ = false; }

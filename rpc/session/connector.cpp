@@ -73,7 +73,7 @@ void Connector::start() {
   const auto self = shared_from_this();
   const auto dial = std::make_shared<Dial>(
       agent->loop->reactor(), addresses_of(endpoint_),
-      Dial::Owner{.goes_on = [self] { return !self->session_ || self->state().should_introduce(Clock::now()); },
+      Dial::Owner{.on_connected = [self] { return !self->session_ || self->state().should_introduce(Clock::now()); },
                   .security = [self] { return self->agent()->security(); },
                   .introduce = [self] { return self->introduce(); },
                   .done = [self](Dial::Outcome&& outcome) { self->ended(std::move(outcome)); }});
@@ -131,7 +131,7 @@ void Connector::unreached(const Dial::Unreached& how) {
     return finish(std::make_exception_ptr(
         PeerLostError(describe() + ": no connection to " + endpoint_.to_string() + " (" + how.why + ")", false)));
   }
-  if (!how.nobody_listens) return retry(how.why);
+  if (!how.no_listener) return retry(how.why);
   finish(std::make_exception_ptr(PeerLostError(
       state().begun() ? "its process has ended" : "no process listens there: it has left, or its process has ended",
       true)));
@@ -144,7 +144,7 @@ void Connector::answered(Dial::Answered answer) {
   if (session_ && theirs.worker != peer_) return retry("another worker listens there, '" + theirs.worker.name + "'");
   if (theirs.refusal_kind == RefusalKind::try_later) return retry(theirs.refusal);
   if (theirs.refusal_kind == RefusalKind::ended && session_) {
-    if (state().ended_there(theirs.resumption.session)) return retry(theirs.refusal);
+    if (state().adopt_peer_session(theirs.resumption.session)) return retry(theirs.refusal);
     return finish(std::make_exception_ptr(UsageError(theirs.refusal)), theirs.resumption.session);
   }
   if (theirs.refusal_kind == RefusalKind::timeout) throw TimeoutError(theirs.refusal);
@@ -155,8 +155,8 @@ void Connector::answered(Dial::Answered answer) {
     adopt_connection(*agent, answer.stream.release(plain), mine_, theirs, {.endpoint = endpoint_}, true);
     return finish(nullptr);
   }
-  switch (state().answered(said_of_session(theirs), link_->frames_received())) {
-    case ConnectionState::Answer::started_anew:
+  switch (state().answered(session_part_of(theirs), link_->frames_received())) {
+    case ConnectionState::Answer::restarted:
       session_->end(std::make_exception_ptr(PeerLostError(name_of(peer_) + " was restarted", state().begun())));
       return finish(nullptr);
     case ConnectionState::Answer::not_needed:

@@ -98,7 +98,7 @@ void InboundState::run(std::unique_ptr<Job> self) noexcept {
   const Timed outer = std::exchange(timed, {.call = this});
   InboundCall call(std::move(owned));
   try {
-    if (!session->is_self()) land(call.request());
+    if (!session->is_self()) place_on_devices(call.request());
     for (const auto& hook : agent->hooks) hook->after_receive(session->peer(), call.request());
     served.invoke(call);
   } catch (...) {

@@ -35,7 +35,7 @@ Hello hello_of(const Agent::Impl& agent, const WorkerInfo& peer) {
   return hello;
 }
 
-ConnectionState::Hello said_of_session(const Hello& hello) {
+ConnectionState::Hello session_part_of(const Hello& hello) {
   const Resumption& said = hello.resumption;
   return {hello.incarnation, said.peer_incarnation, said.received, said.attempt, said.taken, said.session};
 }

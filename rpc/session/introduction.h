@@ -13,7 +13,7 @@ namespace tendril::rpc::detail {
 /// Returns this agent's hello to `peer`.
 Hello hello_of(const Agent::Impl& agent, const WorkerInfo& peer);
 /// Returns the part of a hello that concerns the session to continue.
-ConnectionState::Hello said_of_session(const Hello& hello);
+ConnectionState::Hello session_part_of(const Hello& hello);
 /// Returns the options of a link on which these hellos have been exchanged.
 SocketLinkOptions link_options(const Agent::Impl& agent, const Hello& mine, const Hello& theirs);
 /// Adds the worker that sent `theirs` as a peer, with this connection.

@@ -37,10 +37,10 @@ bool has_ended(const UniqueFd& process) noexcept {
 
 /// Blocks of sessions that ended while the borrowing process was alive. It may still read them and will not return
 /// them, so the blocks are reused only after the process has exited. This is checked whenever a tensor is lent.
-class Stranded {
+class OrphanedBlocks {
  public:
-  static Stranded& all() {
-    static auto& kept = *new Stranded;
+  static OrphanedBlocks& all() {
+    static auto& kept = *new OrphanedBlocks;
     return kept;
   }
   void add(Borrowers one) noexcept {
@@ -88,7 +88,7 @@ Lender::Lender(std::shared_ptr<Link> link, std::string worker, std::string peer,
 std::optional<LentPlace> Lender::lend(const void* from, Device device, Device to, std::size_t bytes,
                                       std::shared_ptr<Lending>& account) {
   if (to.is_cpu() || bytes == 0 || !may_lend()) return std::nullopt;
-  Stranded::all().look();
+  OrphanedBlocks::all().look();
   std::optional<cuda::SharedBlock> block = cuda::SharedBlock::take(bytes, device.index);
   if (!block || !accepted(block->segment(), to)) return std::nullopt;
   LentPlace place{.segment = block->segment().number, .offset = block->offset()};
@@ -182,7 +182,7 @@ void Lender::end() noexcept {
     borrower.swap(borrower_);
     borrower.front().blocks = table_.take_all();
   }
-  Stranded::all().add(std::move(borrower));
+  OrphanedBlocks::all().add(std::move(borrower));
 }
 
 std::size_t Lender::lent() const {

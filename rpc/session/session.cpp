@@ -62,7 +62,7 @@ void Session::received(Link&, Message&& message, Clock::time_point when) {
       if (agent_->listener) {
         agent_->note_load(memory_of(message.payload));
         agent_->listener->control_received(peer_, std::move(message.payload));
-        agent_->listener_told();
+        agent_->arm_listener_timer();
       }
       return;
     case MessageKind::group:
@@ -106,7 +106,7 @@ bool Session::send_control(Bytes payload) {
     return true;
   }
   agent_->note_load(memory_of(payload));
-  agent_->listener_told();  // the listener may have to send the message again
+  agent_->arm_listener_timer();  // the listener may have to send the message again
   bool sent = true;
   for (Bytes& part : split_control(std::move(payload), link_->peer_limits().max_payload_bytes)) {
     Message message;
@@ -181,7 +181,7 @@ void Session::end(const std::exception_ptr& error, const Ending& how) {
   if (is_self()) return;
   const struct Last {  // at the end of this function, the next session with the peer may begin
     Session& session;
-    ~Last() { session.end_told(); }
+    ~Last() { session.leave_listener_scope(); }
   } last{*this};
   if (logs(LogLevel::info)) {
     const std::string& self = agent_->self.name;
@@ -198,26 +198,26 @@ void Session::end(const std::exception_ptr& error, const Ending& how) {
   for (const auto& hook : agent_->hooks) hook->peer_lost(peer_, error);
   if (agent_->listener) {
     agent_->listener->peer_lost(peer_, error);
-    agent_->listener_told();
+    agent_->arm_listener_timer();
   }
 }
 
-Session::Told::Told(Session& session) noexcept : session_(&session) {
-  uint32_t tellers = session.tellers_.load(std::memory_order_relaxed);
+Session::ListenerScope::ListenerScope(Session& session) noexcept : session_(&session) {
+  uint32_t tellers = session.open_scopes_.load(std::memory_order_relaxed);
   do {
     if (tellers == 0) {
       session_ = nullptr;
       return;
     }
-  } while (!session.tellers_.compare_exchange_weak(tellers, tellers + 1, std::memory_order_acq_rel));
+  } while (!session.open_scopes_.compare_exchange_weak(tellers, tellers + 1, std::memory_order_acq_rel));
 }
 
-void Session::Told::release() noexcept {
-  if (Session* const session = std::exchange(session_, nullptr)) session->end_told();
+void Session::ListenerScope::release() noexcept {
+  if (Session* const session = std::exchange(session_, nullptr)) session->leave_listener_scope();
 }
 
-void Session::end_told() noexcept {
-  if (tellers_.fetch_sub(1, std::memory_order_acq_rel) == 1) agent_->all_told_of_end(*this);
+void Session::leave_listener_scope() noexcept {
+  if (open_scopes_.fetch_sub(1, std::memory_order_acq_rel) == 1) agent_->end_notified(*this);
 }
 
 void Session::closed(Link& link, std::exception_ptr reason) {

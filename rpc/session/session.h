@@ -111,12 +111,12 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   /// A scope in which this session calls the listener. The next session with the peer does not begin before all such
   /// scopes have ended, so that the listener attributes the calls to this session. If the scope converts to false, the
   /// session is over and must not call the listener.
-  class Told {
+  class ListenerScope {
    public:
-    explicit Told(Session& session) noexcept;
-    ~Told() { release(); }
-    Told(const Told&) = delete;
-    Told& operator=(const Told&) = delete;
+    explicit ListenerScope(Session& session) noexcept;
+    ~ListenerScope() { release(); }
+    ListenerScope(const ListenerScope&) = delete;
+    ListenerScope& operator=(const ListenerScope&) = delete;
     void release() noexcept;
     explicit operator bool() const noexcept { return session_ != nullptr; }
 
@@ -124,9 +124,9 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
     Session* session_;
   };
 
-  void end_told() noexcept;
+  void leave_listener_scope() noexcept;
   void send_request(uint64_t call_id, Message&& request, Staging* staging, Clock::time_point deadline);
-  void say_cancelled(uint64_t call_id, bool leaving) noexcept;
+  void send_cancel(uint64_t call_id, bool leaving) noexcept;
   std::string call_of(uint64_t function) const;  ///< for errors
   void fail(CallMade call, const std::exception_ptr& error) noexcept;
   void fail_as_lost(CallMade call, const std::exception_ptr& error) noexcept;  ///< adds the call to a PeerLostError
@@ -163,8 +163,9 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   CallsServed served_;
   JobSource requests_;
   std::atomic<bool> said_goodbye_{false};
-  std::atomic<uint32_t> tellers_{1};  // scopes of class Told, plus one until the end of the session has been reported
-  int unanswered_pings_ = 0;          // leader thread only, like `last_ping_`
+  std::atomic<uint32_t> open_scopes_{
+      1};                     // scopes of class ListenerScope, plus one until the end of the session has been reported
+  int unanswered_pings_ = 0;  // leader thread only, like `last_ping_`
   Clock::time_point last_ping_{};
 };
 

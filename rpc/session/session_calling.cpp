@@ -134,7 +134,7 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
   bool forked = false, counted = false, sent = false;
   std::exception_ptr error;
   const bool refers = !is_self() && !request.references.empty() && agent_->listener;
-  std::optional<Told> told;
+  std::optional<ListenerScope> told;
   bool cancelled = false;
   if (refers && !made_.begin_leaving(call_id, cancelled)) return;
   try {
@@ -168,7 +168,7 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
   if (refers) made_.end_leaving(call_id);
   if (sent) {
     told.reset();
-    if (cancelled) say_cancelled(call_id, false);
+    if (cancelled) send_cancel(call_id, false);
     if (link_ && link_->waits_for_room(call_id)) {
       if (made_.contains(call_id)) {
         link_->wait_for_room(call_id, deadline);
@@ -233,11 +233,11 @@ void Session::cancel(uint64_t call_id) {
   const auto error =
       error_from([&] { return CancelledError(call_of(pending->function) + " was cancelled by its caller"); });
   fail(std::move(*pending), error);
-  say_cancelled(call_id, leaving);
+  send_cancel(call_id, leaving);
 }
 
 /// Called when a call has ended without a reply: withdraws its request, or sends a cancel to the peer.
-void Session::say_cancelled(uint64_t call_id, bool leaving) noexcept {
+void Session::send_cancel(uint64_t call_id, bool leaving) noexcept {
   if (is_self()) return served_.cancel(call_id);
   if (leaving) return;
   if (link_->withdraw(call_id)) {
@@ -248,9 +248,9 @@ void Session::say_cancelled(uint64_t call_id, bool leaving) noexcept {
     cancel.call_id = call_id;
     say(std::move(cancel));
   }
-  if (const Told told(*this); told && agent_->listener) {
+  if (const ListenerScope told(*this); told && agent_->listener) {
     agent_->listener->call_cancelled(peer_, call_id);
-    agent_->listener_told();
+    agent_->arm_listener_timer();
   }
 }
 
@@ -261,7 +261,7 @@ void Session::reply_received(Message&& reply, Clock::time_point now) {
     } else {
       Counters::add(agent_->counters.late_replies);
     }
-    agent_->listener_told();
+    agent_->arm_listener_timer();
     return;
   }
   complete(std::move(reply), now);
@@ -279,7 +279,7 @@ void Session::complete(Message&& reply, Clock::time_point now) noexcept {
   }
   pending->stop.reset();
   try {
-    if (!is_self()) land(reply);
+    if (!is_self()) place_on_devices(reply);
     agent_->note_load(request_cost(reply.payload.size()));
     for (const auto& hook : agent_->hooks) hook->after_reply(peer_, reply);
   } catch (...) {
@@ -315,7 +315,7 @@ void Session::fail_overdue(CallsMade::Overdue&& overdue) {
     });
     const bool leaving = pending.leaving != nullptr;
     fail(std::move(pending), error);
-    say_cancelled(call_id, leaving);
+    send_cancel(call_id, leaving);
   }
 }
 

@@ -29,7 +29,7 @@ bool Session::send_group(const Bytes& payload) {
     at += size;
     sent = say(std::move(message)) && sent;
   } while (at < payload.size());
-  agent_->listen_for_life();
+  agent_->arm_liveness_timer();
   return sent;
 }
 
@@ -43,7 +43,7 @@ void Session::group_received(Bytes part) {
   group_message_.insert(group_message_.end(), part.begin() + 1, part.end());
   if (part[0] == std::byte{1}) return;
   events->received(peer_, incarnation_, std::exchange(group_message_, {}));
-  agent_->listen_for_life();
+  agent_->arm_liveness_timer();
 }
 
 }  // namespace tendril::rpc::detail

@@ -65,7 +65,7 @@ void Session::request_received(Message&& request, Clock::time_point now) {
   if (!stop) return started(cost_of(request));
   if (parks) {
     agent_->listener->message_arrived(peer_, std::make_unique<ParkedRequest>(std::move(request), shared_from_this()));
-    agent_->listener_told();
+    agent_->arm_listener_timer();
   } else {
     start(std::move(request), *std::move(stop), now);
   }
@@ -132,7 +132,7 @@ void Session::answer(Message&& reply) {
   if (is_self()) return complete(std::move(reply), Clock::now());
   bool forked = false;
   bool sent = false;
-  std::optional<Told> told;
+  std::optional<ListenerScope> told;
   try {
     if (!reply.references.empty() && agent_->listener) {
       if (!told.emplace(*this)) return;  // the session is over, and with it the call

@@ -147,7 +147,7 @@ void Staging::wait() {
   targets_.clear();
 }
 
-void land(Message& message) {
+void place_on_devices(Message& message) {
   for (std::size_t i = 0; i < message.placements.size(); ++i) {
     const Device to = message.placements[i].to;
     TENDRIL_CHECK_AS(MessageError, is_here(to), "tensor ", i, " of a received message is to be on ", to,

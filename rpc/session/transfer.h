@@ -56,7 +56,7 @@ bool needs_staging(const Message& message) noexcept;
 /// Moves the tensors of a received message to the devices in its placements, without waiting. Lent tensors are returned
 /// to the sender when they have been copied. Throws MessageError, before it allocates anything, if this process lacks a
 /// device.
-void land(Message& message);
+void place_on_devices(Message& message);
 
 /// Returns a copy of the tensor on `to` with the layout `layout`, in order with the default streams. The tensor and
 /// `to` must not both be on the CPU. Waits only if host memory is involved.

@@ -38,7 +38,7 @@ class SimulatedAcceptor final : public Acceptor {
     const std::string from = connection->tcp ? connection->ends[0].address().to_string() : "a process of this user";
     return {.stream = std::make_unique<SimulatedStream>(network_, worker_, std::move(connection), 1), .from = from};
   }
-  bool somebody_waits() noexcept override { return !waiting_.empty(); }
+  bool has_pending() noexcept override { return !waiting_.empty(); }
   void close() noexcept override {
     if (std::exchange(closed_, true)) return;
     const auto dropped = std::exchange(ready_, nullptr);  // destroyed last: it may own this
@@ -55,7 +55,7 @@ class SimulatedAcceptor final : public Acceptor {
     if (!path_.empty()) network_.unix_.erase(path_);
   }
 
-  void knock(std::shared_ptr<Connection> connection) {
+  void enqueue(std::shared_ptr<Connection> connection) {
     waiting_.push_back(std::move(connection));
     if (ready_ && waiting_.size() == 1) tell();
   }

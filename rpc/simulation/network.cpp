@@ -94,7 +94,7 @@ Network::Begun SimulatedNetwork::connect_unix(const std::string& path) {
   auto connection = make(false, worker.rank, worker.rank);
   connection->made = true;
   auto stream = std::make_unique<SimulatedStream>(*this, worker, connection, 0);
-  found->second->knock(std::move(connection));
+  found->second->enqueue(std::move(connection));
   return {.stream = std::move(stream), .error = 0};
 }
 
@@ -146,7 +146,7 @@ Network::Begun SimulatedNetwork::connect_tcp(const tcp::endpoint& to) {
       recorder->connection(*made, 0, "connection", there != nullptr ? "connects to" : "is refused by");
     if (there == nullptr) return fail(*made, 0, ECONNREFUSED);
     made->made = true;
-    there->knock(made);
+    there->enqueue(made);
     made->streams[0]->report(EPOLLOUT);
   };
   world_.after(std::chrono::microseconds(random_.between(40, 400)), [attempt] { (*attempt)(); });

@@ -334,7 +334,7 @@ void World::wake_all(const void* on) noexcept {
   while (waiters_.contains(on)) wake_one(on);
 }
 
-void World::give_way() {
+void World::yield() {
   Thread& fibre = *current_;
   fibre.waits_for = "its turn";
   make_runnable(fibre);
@@ -396,7 +396,7 @@ void World::lock(Mutex& mutex) {
     mutex.try_lock();
     return;
   }
-  if (!current_->worker.dead && schedule_.chance(options_.give_way)) give_way();
+  if (!current_->worker.dead && schedule_.chance(options_.yield)) yield();
   while (!mutex.try_lock()) block(&mutex, Clock::time_point::max(), "a mutex");
 }
 

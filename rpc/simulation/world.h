@@ -44,7 +44,7 @@ class World final : public Simulator {
     uint64_t seed = 0;
     bool keep_transcript = false;
     std::size_t keep_events = 0;
-    double give_way = 0.02;  ///< probability that a fibre yields before it locks a mutex
+    double yield = 0.02;  ///< probability that a fibre yields before it locks a mutex
     uint64_t most_steps = 50'000'000;
     Clock::duration time_limit{};          ///< of virtual time
     std::chrono::seconds longest_step{0};  ///< of real time (watchdog.h)
@@ -155,7 +155,7 @@ class World final : public Simulator {
   void end_of_wait(Thread& fibre) noexcept;
   void drop_timer(Thread& fibre) noexcept;
   void step(Thread& fibre);
-  void give_way();
+  void yield();
   void forget(Thread& fibre);
   void abandon(SimulatedWorker& worker);
   bool stop_waiting(const void* on, uint64_t number) noexcept;

@@ -31,7 +31,7 @@ class Leadership {
   void leave(Waiter& waiter) noexcept {
     if (waiter.is_linked()) waiting_.erase(waiting_.iterator_to(waiter));
   }
-  bool anybody_waits() const noexcept { return !waiting_.empty(); }
+  bool has_waiters() const noexcept { return !waiting_.empty(); }
   /// Makes the thread that has waited longest the next leader, and wakes it. Returns false if no thread waits.
   bool hand_to_waiter() {
     if (waiting_.empty()) return false;

@@ -106,7 +106,7 @@ void Loop::start_leading_locked() noexcept {
   if (led_) leads_since_ = Clock::now();
 }
 
-void Loop::tell_leading(Led led) {
+void Loop::set_leading_callback(Led led) {
   const std::lock_guard lock(mutex_);
   led_ = std::move(led);
   leads_since_ = Clock::now();
@@ -119,7 +119,7 @@ void Loop::stop_leading(std::unique_lock<Mutex>& lock) {
   if (led_) led_(leads_since_, Clock::now());
   ThreadState::current().leading = nullptr;
   leadership_.release();
-  if (phase_ != Phase::running) rested_.notify_all();
+  if (phase_ != Phase::running) work_ended_.notify_all();
 }
 
 void Loop::hand_off_or_poll_locked() {
@@ -179,7 +179,7 @@ void Loop::lead_in_pool(std::unique_lock<Mutex>& lock) {
     lock.lock();
     if (leadership_.job_posted() || phase_ != Phase::running || slots_.can_run()) return;
     // The waiter has left, and will lead during its next wait itself.
-    if (leadership_.waiter_completed() && !leadership_.anybody_waits() && !leadership_.work_comes_in()) return;
+    if (leadership_.waiter_completed() && !leadership_.has_waiters() && !leadership_.work_comes_in()) return;
     leadership_.forget_waiter_completed();
   }
 }

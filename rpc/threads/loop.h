@@ -64,7 +64,7 @@ class Loop final : public Executor {
 
   /// Reports to `led` when each thread led. Called on that thread with the mutex held: it must not block or throw.
   using Led = std::function<void(Clock::time_point since, Clock::time_point until)>;
-  void tell_leading(Led led);
+  void set_leading_callback(Led led);
 
   /// Called by links, on the leader's thread, when they have read a message. Whether messages create jobs (`post`)
   /// decides which thread keeps leadership.
@@ -130,7 +130,7 @@ class Loop final : public Executor {
   bool at_rest_locked() const noexcept;
   void stop_locked() noexcept;
   void leave_pool(Worker& self, std::unique_lock<Mutex>& lock);
-  void look_at_io(std::unique_lock<Mutex>& lock);
+  void run_pending_io(std::unique_lock<Mutex>& lock);
   void poll_io(std::unique_lock<Mutex>& lock);
   std::vector<Running> running_locked() const;
   std::vector<Running> unended_locked() const;
@@ -163,7 +163,7 @@ class Loop final : public Executor {
   std::list<Worker> workers_;  // threads that have not ended
   std::list<Worker> ended_;    // threads that have: others may be about to notify them
   std::vector<Worker*> idle_;
-  Condition rested_;  // while stopping: a job has ended, or a leader has stopped
+  Condition work_ended_;  // while stopping: a job has ended, or a leader has stopped
 
   HeldSends held_sends_{leadership_};
 };

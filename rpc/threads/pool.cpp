@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds kPollInterval{1};
 constexpr std::chrono::microseconds kShort{20};
 /// If no other job waits, no thread is woken to lead while a job that is likely to take less runs: messages may stay
 /// unread for this long.
-constexpr std::chrono::microseconds kSoonBack{40};
+constexpr std::chrono::microseconds kMaxUnattended{40};
 /// The longest time for which frames sent by a series of short handlers are held back.
 constexpr std::chrono::microseconds kMostHeld{100};
 }  // namespace
@@ -98,7 +98,7 @@ void Loop::spawn_locked(bool polls) {
   const std::size_t before = workers_.size();
   try {
     Worker& worker = workers_.emplace_back();
-    worker.polls = worker.stays_back = polls;
+    worker.polls = worker.skips_leading = polls;
     worker.woken = !polls;
     if (polls) has_poller_ = true;
     if (!polls) ++arriving_;
@@ -130,20 +130,20 @@ void Loop::work(Worker& self) {
     if (slots_.can_run()) {
       stop_polling_locked(self);
       run_next_job(self, lock);
-      self.stays_back = false;
+      self.skips_leading = false;
     } else if (phase_ == Phase::stopped) {
       break;
     } else if (held_sends_.any()) {
       lock.unlock();
       held_sends_.flush();
       lock.lock();
-    } else if (phase_ == Phase::running && !leadership_.taken() && !self.stays_back) {
+    } else if (phase_ == Phase::running && !leadership_.taken() && !self.skips_leading) {
       stop_polling_locked(self);
       start_leading_locked();
       self.leads = true;
       if (slots_.has_releases()) ensure_poller_locked();  // this thread may have been the one that polled for them
       lead_in_pool(lock);
-      self.stays_back = !leadership_.job_posted() && leadership_.waiter_completed();
+      self.skips_leading = !leadership_.job_posted() && leadership_.waiter_completed();
       stop_leading(lock);
       self.leads = false;
     } else {
@@ -162,7 +162,8 @@ void Loop::run_next_job(Worker& self, std::unique_lock<Mutex>& lock) {
   const bool more_follows = brief && job->level() < Job::kContinuation && slots_.handlers_wait();
   Condition* due = nullptr;
   if ((!leadership_.taken() && phase_ == Phase::running) || slots_.can_run()) {
-    due = likely_time < (slots_.can_run() ? kShort : kSoonBack) ? poller_to_wake_locked() : worker_to_wake_locked();
+    due =
+        likely_time < (slots_.can_run() ? kShort : kMaxUnattended) ? poller_to_wake_locked() : worker_to_wake_locked();
   } else if (slots_.has_releases()) {
     due = poller_to_wake_locked();  // this thread may have been the one that polled for them
   }
@@ -183,7 +184,7 @@ void Loop::run_next_job(Worker& self, std::unique_lock<Mutex>& lock) {
   lock.lock();
   self.runs = Slot::none;
   slots_.ended(slot);
-  if (phase_ != Phase::running) rested_.notify_all();
+  if (phase_ != Phase::running) work_ended_.notify_all();
 }
 
 void Loop::give_slot() {
@@ -204,7 +205,7 @@ void Loop::take_slot(Slot slot) {
 
 void Loop::idle(Worker& self, std::unique_lock<Mutex>& lock) {
   self.woken = false;
-  self.stays_back = false;
+  self.skips_leading = false;
   idle_.push_back(&self);
   if ((!leadership_.taken() || slots_.has_releases()) && !has_poller_ && phase_ == Phase::running)
     self.polls = has_poller_ = true;

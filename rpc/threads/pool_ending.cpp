@@ -20,10 +20,10 @@ bool Loop::end_by(Clock::time_point deadline) {
   }
   const auto at_rest = [this] { return at_rest_locked(); };
   while (phase_ != Phase::stopped) {
-    if (!leadership_.taken()) look_at_io(lock);  // sockets are closed even while handlers still run
+    if (!leadership_.taken()) run_pending_io(lock);  // sockets are closed even while handlers still run
     if (at_rest_locked()) {
       stop_locked();  // the mutex was held throughout: nothing can have been posted in between
-    } else if (!rested_.wait_until(lock, deadline, at_rest)) {  // running handlers cannot be stopped
+    } else if (!work_ended_.wait_until(lock, deadline, at_rest)) {  // running handlers cannot be stopped
       return false;
     }
   }
@@ -40,7 +40,7 @@ std::vector<Loop::Running> Loop::stop() {
   std::unique_lock lock(mutex_);
   if (phase_ != Phase::stopped) {
     stop_locked();
-    if (!leadership_.taken()) look_at_io(lock);
+    if (!leadership_.taken()) run_pending_io(lock);
   }
   std::vector<Running> left = unended_locked();
   std::list<Worker> ending;
@@ -66,7 +66,7 @@ std::vector<Loop::Running> Loop::stop() {
 
 /// Runs last on a pool thread. A detached thread adds itself to `ended_`, and may drop the last reference to the loop.
 void Loop::leave_pool(Worker& self, std::unique_lock<Mutex>& lock) {
-  if (self.keeps && !leadership_.taken()) look_at_io(lock);  // runs the callbacks that its job left behind
+  if (self.keeps && !leadership_.taken()) run_pending_io(lock);  // runs the callbacks that its job left behind
   const Ref<Executor> kept = std::move(self.keeps);
   if (kept) {
     const auto own =
@@ -79,7 +79,7 @@ void Loop::leave_pool(Worker& self, std::unique_lock<Mutex>& lock) {
 }
 
 /// Leads once, to run pending I/O callbacks. Called if no thread leads and the loop is stopping or stopped.
-void Loop::look_at_io(std::unique_lock<Mutex>& lock) {
+void Loop::run_pending_io(std::unique_lock<Mutex>& lock) {
   start_leading_locked();
   stop_leading(lock);
   if (slots_.can_run()) wake_worker_locked();

@@ -22,7 +22,7 @@ struct EpollOfAsio {
 template struct EpollOfAsio<&boost::asio::detail::epoll_reactor::epoll_fd_>;
 int epoll_of(boost::asio::detail::epoll_reactor& reactor);
 
-void say_error(const char* what) noexcept {
+void log_error(const char* what) noexcept {
   std::array<char, 512> text;
   std::snprintf(text.data(), text.size(), "rpc: error in a worker's I/O: %s", what);
   log(LogLevel::error, "", text.data());
@@ -33,9 +33,9 @@ template <class F>
 void guarded(const F& f) noexcept try {
   f();
 } catch (const std::exception& e) {
-  say_error(e.what());
+  log_error(e.what());
 } catch (...) {
-  say_error("an exception of unknown type");
+  log_error("an exception of unknown type");
 }
 
 }  // namespace

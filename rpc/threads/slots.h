@@ -31,7 +31,7 @@ class Slots {
   /// Makes destructors due at once from now on.
   void stop_delaying() noexcept { delays_ = false; }
 
-  bool can_run() const noexcept { return can_run_handler() || (releases_are_ripe() && can_run_release()); }
+  bool can_run() const noexcept { return can_run_handler() || (releases_ready() && can_run_release()); }
   /// Removes a job that may run; `can_run` must be true. `slot` receives the kind that it counts as until `ended`.
   /// Handlers and destructors take turns, so that neither kind starves the other.
   std::unique_ptr<Job> take(Slot& slot) noexcept;
@@ -66,7 +66,7 @@ class Slots {
   /// Only where a handler of level 0 might start: a destructor may wait for nested calls, so it must not take the
   /// threads that are kept for them.
   bool can_run_release() const noexcept { return !releases_.empty() && releasing_ == 0 && lowest_level() == 0; }
-  bool releases_are_ripe() const noexcept { return releases_due_ || !delays_; }
+  bool releases_ready() const noexcept { return releases_due_ || !delays_; }
 
   const int slots_, max_threads_;
   const int open_to_all_;  // with fewer threads than this in jobs, a job of any level may start

@@ -36,9 +36,9 @@ class Waiter final : public FutureCallback, public WaiterHook {
 struct Worker {
   Thread thread;
   Condition wake;
-  bool woken = false;       ///< it was woken, because there may be something to do
-  bool polls = false;       ///< it checks every poll interval whether the loop has a leader
-  bool stays_back = false;  ///< it has just handed leadership to a waiter
+  bool woken = false;          ///< it was woken, because there may be something to do
+  bool polls = false;          ///< it checks every poll interval whether the loop has a leader
+  bool skips_leading = false;  ///< it has just handed leadership to a waiter
   bool leads = false;
   Slot runs = Slot::none;        ///< the kind of its current job, even while that job waits
   CallOrigin origin;             ///< origin of that job

@@ -30,7 +30,7 @@ class Acceptor {
     int error = 0;
   };
   virtual Accepted accept() = 0;
-  virtual bool somebody_waits() noexcept = 0;
+  virtual bool has_pending() noexcept = 0;
   virtual void close() noexcept = 0;
   /// Removes its address from the file system, if it has one there. Thread-safe.
   virtual void hide() noexcept {}

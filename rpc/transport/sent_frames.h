@@ -45,21 +45,21 @@ class SentFrames {
  public:
   /// Records that the writer has taken `frames` more frames: the receiver may acknowledge them before `written` is
   /// called.
-  void taken(std::size_t frames) noexcept { in_hand_ += frames; }
+  void taken(std::size_t frames) noexcept { with_writer_ += frames; }
   /// Records that these were completely written, in this order. Returns those that are already acknowledged.
   FrameList written(FrameList& frames) {
-    in_hand_ -= frames.size();
+    with_writer_ -= frames.size();
     for (const Frame& frame : frames) bytes_.add(frame);
     kept_.splice(kept_.end(), frames);
     return forget();
   }
   /// Records that the writer has stopped, and has released the frames that it had not completely written.
-  void stopped() noexcept { in_hand_ = 0; }
+  void stopped() noexcept { with_writer_ = 0; }
   /// Records that the receiver has `count` frames of the session (modulo 2^32). Returns those that need not be kept any
   /// more. Throws MessageError if the count exceeds the frames sent.
   FrameList acknowledged(uint32_t count) {
     const uint32_t more = count - static_cast<uint32_t>(received_);
-    const uint64_t on_their_way = forgotten_ + kept_.size() + in_hand_ - received_;
+    const uint64_t on_their_way = forgotten_ + kept_.size() + with_writer_ - received_;
     TENDRIL_CHECK_AS(MessageError, more <= on_their_way, "bad acknowledgement: ", more, " more frames, but only ",
                      on_their_way, " are in flight");
     received_ += more;
@@ -98,8 +98,8 @@ class SentFrames {
     return done;
   }
 
-  FrameList kept_;           // the frames after the first `forgotten_`
-  std::size_t in_hand_ = 0;  // frames that the writer has, after the kept ones
+  FrameList kept_;               // the frames after the first `forgotten_`
+  std::size_t with_writer_ = 0;  // frames that the writer has, after the kept ones
   FrameBytes bytes_;
   uint64_t forgotten_ = 0, received_ = 0;  // counts since the session began
 };
@@ -114,7 +114,7 @@ class ReceivedFrames {
   /// Counts a frame. Returns true if the other side keeps so much that an acknowledgement must be sent now.
   bool received(uint64_t bytes) noexcept {
     count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    const uint64_t unsaid_bytes = unsaid_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    const uint64_t unsaid_bytes = unacknowledged_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     return unsaid_bytes >= kMaxUnsaidBytes || count() - said_.load(std::memory_order_relaxed) >= kMaxUnsaidFrames;
   }
   /// Returns the count for the header of a frame that leaves now.
@@ -122,14 +122,14 @@ class ReceivedFrames {
     const uint64_t count = this->count();
     if (said_.load(std::memory_order_relaxed) != count) {
       said_.store(count, std::memory_order_relaxed);
-      unsaid_bytes_.store(0, std::memory_order_relaxed);
+      unacknowledged_bytes_.store(0, std::memory_order_relaxed);
     }
     return static_cast<uint32_t>(count);
   }
   uint64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
 
  private:
-  std::atomic<uint64_t> count_{0}, said_{0}, unsaid_bytes_{0};
+  std::atomic<uint64_t> count_{0}, said_{0}, unacknowledged_bytes_{0};
 };
 
 }  // namespace tendril::rpc

@@ -71,7 +71,7 @@ class SocketLink final : public Link,
   // On the leader's thread only.
   bool has_started() const noexcept { return started_; }
   ConnectionState& state() noexcept { return state_; }
-  bool can_resume() const noexcept { return events_ && state_.can_go_on(); }
+  bool can_resume() const noexcept { return events_ && state_.can_reconnect(); }
   /// Ends the connection, if it has not been lost yet; `why` is the reason if no other one follows. From then on
   /// `frames_received` does not change.
   void disconnect(const char* why);
@@ -108,7 +108,9 @@ class SocketLink final : public Link,
   void note_answered() noexcept {
     if (unanswered_.load(std::memory_order_relaxed) > 0) unanswered_.fetch_sub(1, std::memory_order_relaxed);
   }
-  bool is_apart(const Frame& request) const noexcept { return send_window_.large_apart() && request.goes_in_parts(); }
+  bool counted_separately(const Frame& request) const noexcept {
+    return send_window_.large_apart() && request.goes_in_parts();
+  }
   bool has_room_locked(const Frame& request) const noexcept;
   bool must_wait_locked(const Frame& request) const noexcept;
   bool large_waits_for_window_locked() const noexcept;
@@ -171,7 +173,7 @@ class SocketLink final : public Link,
   bool reads_tensors_ = false;               // the writer reads tensors' elements, without the lock
   bool writing_ = false;                     // a thread writes, or the leader will once the stream is writable
   bool connected_ = true;                    // bytes can be written
-  bool asks_ = false;                        // the first connection has been asked for
+  bool connection_requested_ = false;        // the first connection has been asked for
   bool closed_ = false;                      // no further message is accepted
   std::exception_ptr reason_;                // why it is closed, if not by close()
 };

@@ -57,15 +57,15 @@ void SocketLink::wait_for_connection(std::exception_ptr reason) {
 void SocketLink::connection_wanted() {
   {
     const std::lock_guard lock(mutex_);
-    if (!asks_ || !events_ || !state_.wanted()) return;
+    if (!connection_requested_ || !events_ || !state_.wanted()) return;
   }
   const std::shared_ptr<LinkEvents> events = events_;  // a copy: it may close the link
   events->disconnected(*this);
 }
 
 void SocketLink::ask_for_connection_locked() {
-  if (connected_ || asks_ || transport_.load(std::memory_order_relaxed) != nullptr) return;
-  asks_ = true;
+  if (connected_ || connection_requested_ || transport_.load(std::memory_order_relaxed) != nullptr) return;
+  connection_requested_ = true;
   loop_->post_io([self = shared_from_this()] { self->connection_wanted(); });
 }
 

@@ -34,7 +34,7 @@ bool SocketLink::has_room_locked(const Frame& request) const noexcept {
   const uint64_t cost = request_cost(request.size());
   const uint8_t depth = request.depth();
   const FrameBytes unfinished = unfinished_locked();
-  if (is_apart(request)) {
+  if (counted_separately(request)) {
     return unfinished.large <= options_.max_queued_bytes && send_window_.open_large(cost, depth);
   }
   const uint64_t bytes = send_window_.large_apart() ? unfinished.small : unfinished.total();
@@ -53,14 +53,14 @@ bool SocketLink::large_waits_for_window_locked() const noexcept {
 bool SocketLink::must_wait_locked(const Frame& request) const noexcept {
   if (num_waiting_.load(std::memory_order_relaxed) == 0) return !has_room_locked(request);
   const uint8_t depth = request.depth();
-  if (is_apart(request)) return waiting_large_.is_before(depth) || !has_room_locked(request);
+  if (counted_separately(request)) return waiting_large_.is_before(depth) || !has_room_locked(request);
   return waiting_.is_before(depth) || (large_waits_for_window_locked() && waiting_large_.is_before(depth)) ||
          !has_room_locked(request);
 }
 
 void SocketLink::admitted_locked(const Frame& request) {
   const uint64_t cost = request_cost(request.size());
-  if (is_apart(request)) {
+  if (counted_separately(request)) {
     reserved_.push_back(request.call_id());
     send_window_.reserve(cost);
   } else {
@@ -89,7 +89,7 @@ bool SocketLink::send(Message&& message) {
   if (closed_) return false;
   if (request) one.front().share_tensors();
   if (request && must_wait_locked(one.front())) {
-    (is_apart(one.front()) ? waiting_large_ : waiting_).push(one);
+    (counted_separately(one.front()) ? waiting_large_ : waiting_).push(one);
     ask_for_connection_locked();
     num_waiting_.store(waiting_.size() + waiting_large_.size(), std::memory_order_relaxed);
     return true;

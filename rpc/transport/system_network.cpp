@@ -63,7 +63,7 @@ class SystemAcceptor : public Acceptor {
     });
     reactor_.io_used();
   }
-  bool somebody_waits() noexcept override {
+  bool has_pending() noexcept override {
     pollfd waiting{acceptor_.native_handle(), POLLIN, 0};
     return ::poll(&waiting, 1, 0) > 0;
   }

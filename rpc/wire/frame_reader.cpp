@@ -242,7 +242,7 @@ bool FrameReader::parse_header(Message& bare) {
     frame.begin();
     return false;
   }
-  now_ = Comes::whole;
+  now_ = Incoming::whole;
   left_ = header.body();
   frame.begin();
   return false;
@@ -258,7 +258,7 @@ void FrameReader::begin_part(const std::byte* header) {
   in_parts_frame_.message.acknowledged = acknowledged;
   unannounced_ -= bytes;
   left_ = bytes;
-  now_ = Comes::part;
+  now_ = Incoming::part;
   begin_ += kFrameHeaderBytes;
 }
 
@@ -380,25 +380,25 @@ void FrameReader::fill_from_buffer(Unfinished& frame) {
 bool FrameReader::next(Message& message) try {
   if (failed_) refuse("the stream cannot be read after an error");
   for (;;) {
-    if (now_ == Comes::header) {
+    if (now_ == Incoming::header) {
       if (end_ - begin_ < kFrameHeaderBytes) return false;
       if (!parse_header(message)) continue;
       return true;
     }
-    Unfinished& frame = now_ == Comes::whole ? whole_ : in_parts_frame_;
+    Unfinished& frame = now_ == Incoming::whole ? whole_ : in_parts_frame_;
     fill_from_buffer(frame);
     if (frame.next_missing == frame.missing.size()) {
       if (!frame.phase_complete(limits_)) continue;
       for (std::size_t i = 0; i < frame.message.tensors.size(); ++i) {
         if (frame.message.tensors[i].dtype() == kBool) check_bools(frame.message.tensors[i], i);
       }
-      if (now_ == Comes::part) in_parts_ = false;
-      now_ = Comes::header;
+      if (now_ == Incoming::part) in_parts_ = false;
+      now_ = Incoming::header;
       message = std::move(frame.message);
       return true;
     }
     if (left_ > 0) return false;
-    now_ = Comes::header;  // the rest is in other parts
+    now_ = Incoming::header;  // the rest is in other parts
   }
 } catch (const std::bad_alloc&) {
   failed_ = true;
@@ -417,8 +417,8 @@ std::span<const MutableBuffer> FrameReader::prepare() {
   }
   std::size_t count = 0;
   bool complete = true;
-  if (now_ != Comes::header) {
-    const Unfinished& frame = now_ == Comes::whole ? whole_ : in_parts_frame_;
+  if (now_ != Incoming::header) {
+    const Unfinished& frame = now_ == Incoming::whole ? whole_ : in_parts_frame_;
     std::size_t left = left_, i = frame.next_missing;
     for (; i < frame.missing.size() && left > 0 && count + 1 < kMaxBuffers; ++i) {
       prepared_[count] = frame.missing[i];
@@ -433,8 +433,8 @@ std::span<const MutableBuffer> FrameReader::prepare() {
 }
 
 void FrameReader::commit(std::size_t bytes) {
-  if (now_ != Comes::header) {
-    Unfinished& frame = now_ == Comes::whole ? whole_ : in_parts_frame_;
+  if (now_ != Incoming::header) {
+    Unfinished& frame = now_ == Incoming::whole ? whole_ : in_parts_frame_;
     while (bytes > 0 && left_ > 0 && frame.next_missing < frame.missing.size()) {
       MutableBuffer& want = frame.missing[frame.next_missing];
       const std::size_t count = std::min({want.size, bytes, left_});

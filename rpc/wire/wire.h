@@ -128,10 +128,10 @@ class FrameReader {
   /// Returns whether there is a complete message, and moves it to `message`.
   bool next(Message& message);
   /// Whether the reader is between frames: if the connection ends here, no message is lost.
-  bool idle() const noexcept { return now_ == Comes::header && !in_parts_ && begin_ == end_ && !failed_; }
+  bool idle() const noexcept { return now_ == Incoming::header && !in_parts_ && begin_ == end_ && !failed_; }
 
  private:
-  enum class Comes { header, whole, part };  ///< kind of the next bytes
+  enum class Incoming { header, whole, part };  ///< kind of the next bytes
   enum class Phase { metadata, payload, tensors };
   struct Header {
     uint32_t extension, tensor_descriptors, tensors, references;
@@ -168,7 +168,7 @@ class FrameReader {
   bool failed_ = false;
   std::unique_ptr<std::byte[]> buffer_;  // received, not yet consumed: [begin_, end_)
   std::size_t begin_ = 0, end_ = 0;
-  Comes now_ = Comes::header;
+  Incoming now_ = Incoming::header;
   std::size_t left_ = 0;  // bytes until the next header
   Unfinished whole_, in_parts_frame_;
   bool in_parts_ = false;        // in_parts_frame_ has begun

@@ -9,9 +9,9 @@ namespace tendril::dist::detail {
 /// Runs a group's collectives with an external library. The operations take flat, contiguous tensors made by `flat`,
 /// and run within an operation of the group's channel. Each first checks that all members are in the same one
 /// (`agree`).
-class Carrier {
+class CollectiveBackend {
  public:
-  virtual ~Carrier() = default;
+  virtual ~CollectiveBackend() = default;
   /// The library's name, such as "MPI", for the texts that members compare.
   virtual const char* name() const noexcept = 0;
   /// Whether the library can move, or reduce, tensors like x. The built-in algorithms handle all others.

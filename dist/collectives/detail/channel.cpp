@@ -14,9 +14,9 @@ using rpc::Clock;
 namespace {
 
 /// Time limit for notifying the other members of a failure.
-constexpr std::chrono::milliseconds kTelling{5000};
+constexpr std::chrono::milliseconds kNotifyTimeout{5000};
 /// How long a member waits for members at which no request is pending before it checks that they are alive.
-constexpr std::chrono::milliseconds kPatience{1000};
+constexpr std::chrono::milliseconds kProbeAfter{1000};
 /// Limit on the parts per member that are stored until this member needs them. A ring never gets this far ahead.
 constexpr std::size_t kMaxParked = 4096;
 
@@ -82,7 +82,7 @@ bool Channel::wait(Lock& lock, Ready ready, const std::function<Ranks()>& of) {
     // A future rather than a condition variable, because waiting for a future drives the agent's I/O.
     wake_ = Ref<rpc::FutureState<void>>(new rpc::FutureState<void>(&transmitter_->executor()));
     const Ref<rpc::FutureState<void>> wake = wake_;
-    const Deadline deadline = deadline_, until = of ? std::min(deadline, Clock::now() + kPatience) : deadline;
+    const Deadline deadline = deadline_, until = of ? std::min(deadline, Clock::now() + kProbeAfter) : deadline;
     lock.unlock();
     const bool woken = wake->wait_until(until);
     lock.lock();
@@ -97,8 +97,8 @@ bool Channel::wait(Lock& lock, Ready ready, const std::function<Ranks()>& of) {
 /// pending, and then reports the peer as lost. The answers matter only if they show that a member has left while this
 /// one still waits for a part from it.
 void Channel::ask_whether_they_live(Lock& lock, const Ranks& ranks) {
-  if (asking_ > 0) return;
-  asking_ = ranks.size();
+  if (probes_pending_ > 0) return;
+  probes_pending_ = ranks.size();
   const Deadline deadline = deadline_;
   const uint64_t operation = operation_;
   lock.unlock();
@@ -111,16 +111,16 @@ void Channel::ask_whether_they_live(Lock& lock, const Ranks& ranks) {
                            left = reply && !read_request<WhereaboutsMessage>(*reply).made;
                          } catch (const rpc::RpcError&) {  // treated as no answer
                          }
-                         self->heard_of(rank, operation, left);
+                         self->status_received(rank, operation, left);
                        });
   }
   lock.lock();
 }
 
-void Channel::heard_of(int rank, uint64_t operation, bool left) {
+void Channel::status_received(int rank, uint64_t operation, bool left) {
   {
     const std::lock_guard lock(mutex_);
-    --asking_;
+    --probes_pending_;
     if (!left || operation_ != operation || waits_for_ != rank) return;
   }
   fail({Failure::other, name_ + ": worker '" + members_[static_cast<std::size_t>(rank)].name + "' has left the group"},
@@ -168,7 +168,7 @@ void Channel::fail(Failure failure, bool tell) {
   for (const rpc::WorkerInfo& member : members_) {
     if (member.id == members_[static_cast<std::size_t>(rank_)].id) continue;
     transmitter_->call(member.id, write_request(CollectiveRequest::failure, FailureMessage{group, failure}),
-                       Clock::now() + kTelling, [](rpc::Message*, const std::exception_ptr&) {});
+                       Clock::now() + kNotifyTimeout, [](rpc::Message*, const std::exception_ptr&) {});
   }
 }
 
@@ -349,7 +349,7 @@ void Channel::begin(std::string what, Deadline deadline) {
     ++operation_;
     what_ = std::move(what);
     deadline_ = deadline;
-    asks_at_ = Clock::now() + kPatience;
+    next_probe_ = Clock::now() + kProbeAfter;
     in_operation_ = true;
     for (const auto& [place, one] : parked_) {
       if (std::get<1>(place) != operation_ || one.what == what_) continue;
@@ -426,8 +426,8 @@ void Channel::check_time() {
   check_locked();
   const auto now = Clock::now();
   if (now < deadline_) {
-    if (now < asks_at_) return;
-    asks_at_ = now + kPatience;
+    if (now < next_probe_) return;
+    next_probe_ = now + kProbeAfter;
     return ask_whether_they_live(lock, awaited());
   }
   const std::string doing = doing_locked();

@@ -96,14 +96,14 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   template <class Ready>
   bool wait(Lock& lock, Ready ready, const std::function<Ranks()>& of = {});
   void ask_whether_they_live(Lock& lock, const Ranks& ranks);
-  void heard_of(int rank, uint64_t operation, bool left);
+  void status_received(int rank, uint64_t operation, bool left);
   Ranks awaited() const;  ///< the other members; during joining, those that have not joined. With the lock.
   void wake(Lock& lock);
   [[noreturn]] void too_late(const std::string& doing);
   /// "process group 'g', operation 3, all_reduce(sum) of float32 [2]"; between operations only the group's name.
   std::string doing_locked() const;
-  std::string who_is_missing(uint64_t operation) const;
-  std::vector<std::optional<WhereaboutsMessage>> ask_all() const;
+  std::string describe_missing(uint64_t operation) const;
+  std::vector<std::optional<WhereaboutsMessage>> request_all_status() const;
   void answered(rpc::WorkerId from, rpc::Message* reply, const std::exception_ptr& error);
   void check_locked() const;
   Failure mismatch(const rpc::WorkerInfo& other, const std::string& theirs) const;
@@ -131,9 +131,9 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   Deadline deadline_ = Deadline::max();
   std::map<Place, Parked> parked_;
   std::size_t unanswered_ = 0;
-  int waits_for_ = -1;              // rank whose part `receive` waits for
-  std::size_t asking_ = 0;          // liveness checks without an answer
-  rpc::Clock::time_point asks_at_;  // when `check_time` checks again that members are alive
+  int waits_for_ = -1;                 // rank whose part `receive` waits for
+  std::size_t probes_pending_ = 0;     // liveness checks without an answer
+  rpc::Clock::time_point next_probe_;  // when `check_time` checks again that members are alive
   Ref<rpc::FutureState<void>> wake_;
 };
 

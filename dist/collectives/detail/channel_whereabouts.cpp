@@ -13,10 +13,10 @@ using rpc::Clock;
 
 namespace {
 /// Time limit for an answer. A busy machine may not schedule a process for a second.
-constexpr std::chrono::milliseconds kEnquiry{3000};
+constexpr std::chrono::milliseconds kStatusTimeout{3000};
 }  // namespace
 
-std::vector<std::optional<WhereaboutsMessage>> Channel::ask_all() const {
+std::vector<std::optional<WhereaboutsMessage>> Channel::request_all_status() const {
   struct Answers {
     rpc::detail::Mutex mutex;
     std::size_t left;
@@ -30,8 +30,8 @@ std::vector<std::optional<WhereaboutsMessage>> Channel::ask_all() const {
   const GroupName group{key_, 0};
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if (static_cast<int>(i) == rank_) continue;
-    transmitter_->call(members_[i].id, write_request(CollectiveRequest::whereabouts, group), Clock::now() + kEnquiry,
-                       [answers, i](rpc::Message* reply, const std::exception_ptr&) {
+    transmitter_->call(members_[i].id, write_request(CollectiveRequest::whereabouts, group),
+                       Clock::now() + kStatusTimeout, [answers, i](rpc::Message* reply, const std::exception_ptr&) {
                          Ref<rpc::FutureState<void>> all;
                          {
                            const std::lock_guard lock(answers->mutex);
@@ -44,13 +44,13 @@ std::vector<std::optional<WhereaboutsMessage>> Channel::ask_all() const {
                          if (all) all->try_set_value();
                        });
   }
-  answers->all->wait_until(Clock::now() + kEnquiry + std::chrono::seconds(1));
+  answers->all->wait_until(Clock::now() + kStatusTimeout + std::chrono::seconds(1));
   const std::lock_guard lock(answers->mutex);
   return answers->of;
 }
 
-std::string Channel::who_is_missing(uint64_t operation) const {
-  const auto answers = ask_all();
+std::string Channel::describe_missing(uint64_t operation) const {
+  const auto answers = request_all_status();
   std::string text;
   const auto note = [&](std::size_t i, const std::string& problem) {
     text += (text.empty() ? "worker '" : "; worker '") + members_[i].name + "' " + problem;
@@ -86,7 +86,7 @@ void Channel::too_late(const std::string& doing) {
     const std::lock_guard lock(mutex_);
     if (generation_ != 0) operation = operation_;
   }
-  fail({Failure::timeout, doing + ": timed out: " + who_is_missing(operation)}, true);
+  fail({Failure::timeout, doing + ": timed out: " + describe_missing(operation)}, true);
   const std::lock_guard lock(mutex_);
   failure_.raise();
 }

@@ -185,7 +185,7 @@ int64_t hash_of_job() {
 
 }  // namespace
 
-std::unique_ptr<Carrier> MpiGroup::make(Channel& channel, rpc::Clock::time_point deadline) {
+std::unique_ptr<CollectiveBackend> MpiGroup::make(Channel& channel, rpc::Clock::time_point deadline) {
   constexpr int64_t kFields = 2;  // per member: its rank in MPI's world, or -1, and its job
   const Library* library = nullptr;
   std::string problem;
@@ -227,7 +227,7 @@ std::unique_ptr<Carrier> MpiGroup::make(Channel& channel, rpc::Clock::time_point
       library->group_free(&world);
     });
   });
-  return std::unique_ptr<Carrier>(new MpiGroup(*library, comm));
+  return std::unique_ptr<CollectiveBackend>(new MpiGroup(*library, comm));
 }
 
 Tensor MpiGroup::flat(const Tensor& x) const { return flat_on_cpu(x); }

@@ -11,11 +11,11 @@ namespace tendril::dist::detail {
 /// Runs a group's collectives on CPU tensors with Open MPI, whose library is loaded at run time. MPI works in the
 /// background; the calling thread polls until the operation is complete, its deadline passes or the channel fails. The
 /// tensors of an incomplete operation are never freed, because MPI may still use them.
-class MpiGroup final : public Carrier {
+class MpiGroup final : public CollectiveBackend {
  public:
   /// Collective over the members of the channel. Throws CollectiveError that names a member that cannot use MPI or
   /// belongs to another mpirun job, and errors of the channel.
-  static std::unique_ptr<Carrier> make(Channel& channel, rpc::Clock::time_point deadline);
+  static std::unique_ptr<CollectiveBackend> make(Channel& channel, rpc::Clock::time_point deadline);
 
   const char* name() const noexcept override { return "MPI"; }
   bool moves(const Tensor&) const noexcept override { return true; }

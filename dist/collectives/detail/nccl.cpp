@@ -22,7 +22,7 @@ Device device_of_group() {
 
 }  // namespace
 
-std::unique_ptr<Carrier> NcclGroup::make(Channel& channel, rpc::Clock::time_point deadline) {
+std::unique_ptr<CollectiveBackend> NcclGroup::make(Channel& channel, rpc::Clock::time_point deadline) {
   const int size = channel.size(), rank = channel.rank();
   std::string problem;
   Device device;
@@ -56,7 +56,7 @@ std::unique_ptr<Carrier> NcclGroup::make(Channel& channel, rpc::Clock::time_poin
       comm = std::make_unique<NcclComm>(id, rank, size, [&] { channel.check_time(); });
     });
   });
-  return std::unique_ptr<Carrier>(new NcclGroup(device, std::move(comm)));
+  return std::unique_ptr<CollectiveBackend>(new NcclGroup(device, std::move(comm)));
 }
 
 Tensor NcclGroup::flat(const Tensor& x) const { return raw::reshape(raw::contiguous(x), {x.numel()}); }

@@ -11,11 +11,11 @@ namespace tendril::dist::detail {
 /// Runs a group's collectives with NCCL, on tensors of the device that the group was made on and on the thread's
 /// current stream there. The calling thread polls until the stream has completed the operation. If the deadline passes
 /// or the channel fails, it aborts the communicator and with it the running operation.
-class NcclGroup final : public Carrier {
+class NcclGroup final : public CollectiveBackend {
  public:
   /// Collective over the members of the channel. Throws CollectiveError that names a member without a CUDA device or
   /// NCCL's library, and errors of the channel.
-  static std::unique_ptr<Carrier> make(Channel& channel, rpc::Clock::time_point deadline);
+  static std::unique_ptr<CollectiveBackend> make(Channel& channel, rpc::Clock::time_point deadline);
 
   const char* name() const noexcept override { return "NCCL"; }
   bool moves(const Tensor& x) const noexcept override { return x.device() == device_; }

@@ -17,7 +17,9 @@ namespace {
 
 IpAddress ip(const char* text) { return boost::asio::ip::make_address(text); }
 
-MeetingPoint point(const char* name, const char* address, bool proof_given) { return {name, ip(address), proof_given}; }
+MeetingPoint point(const char* name, const char* address, bool has_credentials) {
+  return {name, ip(address), has_credentials};
+}
 
 }  // namespace
 

@@ -155,14 +155,14 @@ BOOST_AUTO_TEST_CASE(hydra_provides_no_master) {
 }
 
 BOOST_AUTO_TEST_CASE(socket_reveals_the_process_that_created_it) {
-  BOOST_TEST(!detail::maker_of_socket(-1).has_value());
+  BOOST_TEST(!detail::creator_of_socket(-1).has_value());
   int pair[2], pipe[2];
   BOOST_REQUIRE(::pipe2(pipe, O_CLOEXEC) == 0);
-  BOOST_TEST(!detail::maker_of_socket(pipe[0]).has_value());
+  BOOST_TEST(!detail::creator_of_socket(pipe[0]).has_value());
   BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
-  BOOST_TEST(!detail::maker_of_socket(pair[0]).has_value());  // this process created it
+  BOOST_TEST(!detail::creator_of_socket(pair[0]).has_value());  // this process created it
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(detail::maker_of_socket(pair[0]) == ::getppid() ? 0 : 1);
+  if (child == 0) ::_exit(detail::creator_of_socket(pair[0]) == ::getppid() ? 0 : 1);
   BOOST_TEST(tendril::test::wait_for_end(child).code == 0);
   for (const int end : {pair[0], pair[1], pipe[0], pipe[1]}) ::close(end);
 }

@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(timeout_error_lists_refused_workers) {
 BOOST_AUTO_TEST_CASE(strangers_do_not_disturb_the_group) {
   Scene scene(3);
   int stranger = 100;
-  const auto knock = [&] {
+  const auto enqueue = [&] {
     scene.join(++stranger, 1, "x", 1, 7);
     scene.join(++stranger, -5, "x", 1);
     scene.join(++stranger, 0, "x", 1);
@@ -101,17 +101,17 @@ BOOST_AUTO_TEST_CASE(strangers_do_not_disturb_the_group) {
     for (int i = 101; i <= stranger; ++i) BOOST_TEST(scene.refusals.contains(i));
     scene.pass(1s);
   };
-  knock();
+  enqueue();
   scene.join(10, 0, "a");
-  knock();
+  enqueue();
   scene.join(11, 1, "b");
   scene.join(12, 2, "c");
   BOOST_TEST((scene.only(10).kind == Kind::welcome));
   scene.sent.clear();
   for (uint32_t round = 0; round < 2; ++round) {
-    knock();
+    enqueue();
     scene.contribute(10, round, "phase", "A");
-    knock();
+    enqueue();
     scene.contribute(11, round, "phase", "B");
     scene.contribute(12, round, "phase", "C");
     BOOST_TEST((scene.only(12).kind == Kind::gathered));
@@ -283,20 +283,20 @@ BOOST_AUTO_TEST_CASE(failure_before_first_gathering_reaches_all) {
   scene.expect_refused(10, "worker 'b' (rank 1) failed: no memory");
   scene.expect_refused(12, "worker 'b' (rank 1) failed: no memory");
   BOOST_TEST(scene.sent[11].empty());
-  BOOST_TEST(scene.server.all_told());
+  BOOST_TEST(scene.server.failure_sent_to_all());
 }
 
 BOOST_AUTO_TEST_CASE(late_workers_learn_of_failure_once) {
   Scene scene(3);
   scene.join(10, 0, "a", 5000);
   scene.pass(5s);
-  BOOST_TEST(!scene.server.all_told());
+  BOOST_TEST(!scene.server.failure_sent_to_all());
   for (const WorkerId rank : {1, 2}) {
     scene.join(10 + rank, rank, "late");
     BOOST_TEST(contains(scene.refusals.at(10 + rank).text, "after 5 s these workers have not joined: rank 1, rank 2"));
     BOOST_TEST((scene.refusals.at(10 + rank).failure == GroupFailure::timeout));
   }
-  BOOST_TEST(scene.server.all_told());
+  BOOST_TEST(scene.server.failure_sent_to_all());
   scene.join(13, 1, "again");
   BOOST_TEST(scene.refusals.at(13).try_later);
 }

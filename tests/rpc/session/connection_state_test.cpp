@@ -46,7 +46,7 @@ State::Hello hello(int self, uint32_t attempt = 1, uint64_t received = 0, uint32
 BOOST_AUTO_TEST_CASE(first_connection_is_wanted_once) {
   State state = of_rank(0);
   BOOST_TEST((state.phase() == Phase::unconnected));
-  BOOST_TEST(state.can_go_on());
+  BOOST_TEST(state.can_reconnect());
   BOOST_TEST(state.wanted());
   BOOST_TEST(!state.wanted());
   BOOST_TEST(state.resumed());
@@ -76,13 +76,13 @@ BOOST_AUTO_TEST_CASE(session_without_grace_ends_with_its_connection) {
   State without = opened(0, true, 0s), left = opened(0, true);
   BOOST_TEST((without.lost(kNow) == Loss::end));
   left.goodbye();
-  BOOST_TEST(!left.can_go_on());
+  BOOST_TEST(!left.can_reconnect());
   BOOST_TEST((left.lost(kNow) == Loss::end));
   State unconnected = of_rank(0, 0s);
-  BOOST_TEST(unconnected.can_go_on());  // it may still make its first connection
+  BOOST_TEST(unconnected.can_reconnect());  // it may still make its first connection
   State ended = opened(0, true);
   ended.ended();
-  BOOST_TEST(!ended.can_go_on());
+  BOOST_TEST(!ended.can_reconnect());
   BOOST_TEST((ended.lost(kNow) == Loss::known));
   BOOST_TEST(!ended.resumed());
   BOOST_TEST(!ended.try_dial(kNow).has_value());
@@ -126,8 +126,8 @@ BOOST_AUTO_TEST_CASE(answer_resumes_unless_the_hello_is_outdated) {
   BOOST_TEST(said.attempt == 1u);
   BOOST_TEST(state.say_hello(7).attempt == 2u);
   BOOST_TEST((state.answered(hello(0), 8) == Answer::stale));
-  BOOST_TEST((state.answered({999, 100, 0, 0}, 7) == Answer::started_anew));
-  BOOST_TEST((state.answered({101, 999, 0, 0}, 7) == Answer::started_anew));
+  BOOST_TEST((state.answered({999, 100, 0, 0}, 7) == Answer::restarted));
+  BOOST_TEST((state.answered({101, 999, 0, 0}, 7) == Answer::restarted));
   BOOST_TEST(!state.dialled());
   const uint64_t before = state.resumption();
   BOOST_TEST((state.answered(hello(0), 7) == Answer::resume));
@@ -200,9 +200,9 @@ BOOST_AUTO_TEST_CASE(unconnected_session_takes_the_peers_number) {
   State dials = of_rank(0);
   dials.begin_dial(kNow);
   BOOST_TEST(dials.say_hello(0).session == 1u);
-  BOOST_TEST(dials.ended_there(4));
+  BOOST_TEST(dials.adopt_peer_session(4));
   BOOST_TEST(dials.say_hello(0).session == 4u);
-  BOOST_TEST(!dials.ended_there(4));
+  BOOST_TEST(!dials.adopt_peer_session(4));
   BOOST_TEST((dials.answered(hello(0, 0, 0, 0, 3), 0) == Answer::stale));
   BOOST_TEST((dials.answered(hello(0, 0, 0, 0, 4), 0) == Answer::resume));
 }
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(unconnected_session_takes_the_peers_number) {
 BOOST_AUTO_TEST_CASE(connected_session_ends_if_peer_is_ahead) {
   State state = opened(0, false);
   BOOST_TEST((state.accept(hello(0, 1, 0, 0, 2), 0, true) == Accept::newer));
-  BOOST_TEST(!state.ended_there(2));
+  BOOST_TEST(!state.adopt_peer_session(2));
 }
 
 BOOST_AUTO_TEST_CASE(lower_ranks_dial_wins_if_dials_cross) {
