@@ -32,14 +32,14 @@ void Dial::end(Outcome&& outcome) {
 void Dial::try_next_address() try {
   const int address = next_address_++;
   if (address == 0 && !addresses_.unix_path.empty()) {
-    Network::Begun begun = network().connect_unix(addresses_.unix_path);
+    Network::Connecting begun = network().connect_unix(addresses_.unix_path);
     if (begun.error == 0 && !begun.stream->peer_is_same_user()) begun.error = EPERM;
     return this->begun(std::move(begun.stream), begun.error);
   }
   if (address <= 1 && addresses_.tcp) {
     next_address_ = 2;
     tcp_ = true;
-    Network::Begun begun = network().connect_tcp(*addresses_.tcp);
+    Network::Connecting begun = network().connect_tcp(*addresses_.tcp);
     return this->begun(std::move(begun.stream), begun.stream ? EINPROGRESS : begun.error);
   }
   std::string why = unreached_;

@@ -84,7 +84,7 @@ std::shared_ptr<Connection> SimulatedNetwork::make(bool tcp, int from, int to) {
   return connection;
 }
 
-Network::Begun SimulatedNetwork::connect_unix(const std::string& path) {
+Network::Connecting SimulatedNetwork::connect_unix(const std::string& path) {
   const World::InSimulator inside(world_);
   SimulatedWorker& worker = world_.worker();
   if (worker.dead) return {.stream = nullptr, .error = ENETDOWN};
@@ -120,7 +120,7 @@ uint16_t SimulatedNetwork::free_port(int host) {
   return next_port_;
 }
 
-Network::Begun SimulatedNetwork::connect_tcp(const tcp::endpoint& to) {
+Network::Connecting SimulatedNetwork::connect_tcp(const tcp::endpoint& to) {
   const World::InSimulator inside(world_);
   SimulatedWorker& worker = world_.worker();
   if (worker.dead) return {.stream = nullptr, .error = ENETDOWN};

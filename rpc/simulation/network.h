@@ -92,8 +92,8 @@ class SimulatedNetwork final : public Network {
   uint64_t segments() const noexcept { return segments_; }
 
   // ---- Network
-  Begun connect_unix(const std::string& path) override;
-  Begun connect_tcp(const boost::asio::ip::tcp::endpoint& to) override;
+  Connecting connect_unix(const std::string& path) override;
+  Connecting connect_tcp(const boost::asio::ip::tcp::endpoint& to) override;
   std::unique_ptr<Acceptor> listen_unix(Reactor& reactor) override;
   std::unique_ptr<Acceptor> listen_tcp(Reactor& reactor, const boost::asio::ip::tcp::endpoint& at) override;
   std::unique_ptr<Acceptor> listen_tcp(Reactor& reactor, int socket) override;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/detail/epoll_reactor.hpp>
 #include <cstdio>
 #include <exception>
 
@@ -12,15 +11,6 @@
 namespace tendril::rpc::detail {
 
 namespace {
-
-/// Asio does not expose the descriptor that its reactor waits on, and offers no other way to see whether it has
-/// something to do. (An explicit instantiation may name private members.)
-template <auto Member>
-struct EpollOfAsio {
-  friend int epoll_of(boost::asio::detail::epoll_reactor& reactor) { return reactor.*Member; }
-};
-template struct EpollOfAsio<&boost::asio::detail::epoll_reactor::epoll_fd_>;
-int epoll_of(boost::asio::detail::epoll_reactor& reactor);
 
 void log_error(const char* what) noexcept {
   std::array<char, 512> text;
@@ -40,17 +30,11 @@ void guarded(const F& f) noexcept try {
 
 }  // namespace
 
-Reactor::Asio::Asio() {
-  auto& reactor = boost::asio::use_service<boost::asio::detail::epoll_reactor>(io);
-  reactor.init_task();
-  descriptor = epoll_of(reactor);
+void Reactor::Watched::failed(std::exception_ptr error) noexcept {
+  guarded([&] { std::rethrow_exception(error); });
 }
 
-Reactor::Reactor()
-    : poller_(simulator != nullptr ? simulator->make_poller() : make_epoll()),
-      asio_(simulator != nullptr ? nullptr : std::make_unique<Asio>()) {
-  if (asio_) poller_->add(asio_->descriptor, EPOLLIN);  // level-triggered: reported until Asio has handled it
-}
+Reactor::Reactor() : poller_(simulator != nullptr ? simulator->make_poller() : make_epoll()) {}
 
 /// The functions destroyed here may own other timers, or use the reactor in their destructors.
 Reactor::~Reactor() {
@@ -143,7 +127,7 @@ bool Reactor::read_again() {
   return tell(*again, EPOLLIN);
 }
 
-/// Handles one pending event, posted function, timer or Asio handler. Returns false if nothing is pending.
+/// Handles one pending event, posted function or timer. Returns false if nothing is pending.
 bool Reactor::run_next() {
   while (next_event_ < num_events_) {
     if (handle(events_[next_event_++])) return true;
@@ -158,11 +142,6 @@ bool Reactor::run_next() {
     return true;
   }
   if (next_timer_ <= now_ && run_timer()) return true;
-  if (io_due_ && io_handlers_ < kMostIoHandlers) {  // beyond it, links come first: strangers may keep Asio busy
-    ++io_handlers_;
-    guarded([&] { io_due_ = asio_->io.poll_one() > 0; });
-    return io_due_;
-  }
   return false;
 }
 
@@ -182,13 +161,9 @@ bool Reactor::run_timer() {
 }
 
 bool Reactor::handle(const epoll_event& event) {
-  if (asio_ && event.data.fd == asio_->descriptor) {
-    io_due_ = true;
-    return false;
-  }
   const std::shared_ptr<Watched> watched = this->watched(event.data.fd);
   if (!watched) return false;  // the eventfd, or a descriptor that is no longer watched
-  last_read_ = event.data.fd;
+  last_read_ = watched->may_read_again() ? event.data.fd : -1;
   tell(*watched, event.events);
   return true;
 }
@@ -201,8 +176,7 @@ bool Reactor::tell(Watched& watched, uint32_t events) noexcept try { return watc
 /// Waits until `deadline` or until the next timer is due, whichever comes first. Does not wait if there is already
 /// something to do.
 void Reactor::look(Clock::time_point deadline) {
-  io_handlers_ = 0;
-  deadline = io_due_ ? Clock::time_point::min() : std::min(deadline, next_timer_);
+  deadline = std::min(deadline, next_timer_);
   if (deadline != Clock::time_point::min()) {
     sleeping_.store(true);
     if (has_posted_.load() || interrupted_.load()) deadline = Clock::time_point::min();

@@ -2,8 +2,6 @@
 
 #include <array>
 #include <atomic>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -16,8 +14,8 @@
 
 namespace tendril::rpc::detail {
 
-/// The event sources of a loop's leader: the streams of links, which a Poller watches directly, so that nothing delays
-/// a message; functions posted by other threads; timers; and an Asio io_context, which accepts connections.
+/// The event sources of a loop's leader: the descriptors of links and acceptors, which a Poller watches; functions
+/// posted by other threads; and timers.
 ///
 /// Only one thread at a time, the leader, may call `run_one`, `poll_one`, `watch` and the functions declared after
 /// `watch`; it also runs the callbacks. Any thread may call `post` and `interrupt`.
@@ -29,8 +27,10 @@ class Reactor {
     /// The descriptor has become readable or writable (epoll event bits, edge-triggered: only changes are reported).
     /// Returns whether there was something to do.
     virtual bool ready(uint32_t events) = 0;
-    /// `ready` has thrown this error; the connection cannot be used any more.
-    virtual void failed(std::exception_ptr error) noexcept = 0;
+    /// `ready` has thrown this error. Logs it.
+    virtual void failed(std::exception_ptr error) noexcept;
+    /// Whether `poll_one` may call `ready` without an event, because more data often follows what was read last.
+    virtual bool may_read_again() const noexcept { return false; }
     /// The reactor is destroyed while it still watches this object.
     virtual void reactor_ends() noexcept {}
 
@@ -68,15 +68,12 @@ class Reactor {
   /// Reports to `watched` when `descriptor` becomes readable or ends; at once, if it already is or has. Throws
   /// std::system_error.
   void watch(int descriptor, std::shared_ptr<Watched> watched);
+  /// Reports once more to its `ready` if the descriptor is readable.
+  void report_again(int descriptor) noexcept { poller_->change(descriptor, kWatched); }
   /// Also reports when it becomes writable, until `stop_watching_writing`.
   void watch_writing(int descriptor) noexcept { poller_->change(descriptor, kWatched | EPOLLOUT); }
   void stop_watching_writing(int descriptor) noexcept { poller_->change(descriptor, kWatched); }
   void unwatch(int descriptor) noexcept;
-
-  /// For acceptors, on the leader's thread only. Call `io_used` after every use: otherwise operations that complete at
-  /// once are not noticed.
-  boost::asio::io_context& io() noexcept { return asio_->io; }
-  void io_used() noexcept { io_due_ = asio_ != nullptr; }
 
  private:
   struct Posted {
@@ -93,7 +90,7 @@ class Reactor {
   bool run_next();
   bool run_timer();
   bool has_more() const noexcept {
-    return next_event_ < num_events_ || next_taken_ < taken_.size() || io_due_ || next_timer_ <= now_;
+    return next_event_ < num_events_ || next_taken_ < taken_.size() || next_timer_ <= now_;
   }
   void look(Clock::time_point deadline);
   bool handle(const epoll_event& event);
@@ -104,18 +101,9 @@ class Reactor {
   static constexpr uint32_t kWatched = EPOLLIN | EPOLLRDHUP | EPOLLET;
   static constexpr std::size_t kMaxEvents = 64;
   static constexpr int kMostReadAgain = 16;
-  static constexpr int kMostIoHandlers = 64;
   static constexpr int kLooksPerClock = 16;
 
   const std::unique_ptr<Poller> poller_;
-  struct Asio {
-    Asio();
-    boost::asio::io_context io{1};  // 1: never run by two threads at once
-    // Without a work guard, an io_context stops when it runs out of work.
-    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{io.get_executor()};
-    int descriptor = -1;  // readable when it has something to do
-  };
-  const std::unique_ptr<Asio> asio_;  // null in a simulation
 
   Mutex mutex_;  // guards posted_ only
   std::vector<std::unique_ptr<Posted>> posted_;
@@ -128,8 +116,6 @@ class Reactor {
   std::size_t next_event_ = 0, num_events_ = 0;
   std::vector<std::unique_ptr<Posted>> taken_;  // to be run from next_taken_ on
   std::size_t next_taken_ = 0;
-  bool io_due_ = false;                                      // Asio may have something to do
-  int io_handlers_ = 0;                                      // Asio handlers run since the last `look`
   int last_read_ = -1;                                       // the descriptor that was read last
   int read_again_ = 0;                                       // calls of `read_again` in a row
   Clock::time_point next_timer_ = Clock::time_point::max();  // no timer is due earlier

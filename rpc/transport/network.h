@@ -43,12 +43,12 @@ class Network {
 
   /// A connection that is made (0), in progress (EINPROGRESS: once the stream is writable, connection_error returns
   /// the outcome), or failed (any other errno, no stream). Its socket is tuned for both small and large messages.
-  struct Begun {
+  struct Connecting {
     std::unique_ptr<Stream> stream;
     int error = 0;
   };
-  virtual Begun connect_unix(const std::string& path) = 0;
-  virtual Begun connect_tcp(const boost::asio::ip::tcp::endpoint& to) = 0;
+  virtual Connecting connect_unix(const std::string& path) = 0;
+  virtual Connecting connect_tcp(const boost::asio::ip::tcp::endpoint& to) = 0;
 
   /// Starts to listen at a new address that only this user can reach. Throws UsageError.
   virtual std::unique_ptr<Acceptor> listen_unix(Reactor& reactor) = 0;

@@ -85,6 +85,7 @@ class SocketLink final : public Link,
   using Waiters = std::unordered_map<uint64_t, Ref<FutureState<void>>>;
 
   bool ready(uint32_t events) override;
+  bool may_read_again() const noexcept override { return true; }
   void failed(std::exception_ptr error) noexcept override;
   void write_held() override;
 

@@ -1,12 +1,15 @@
-// The network of the operating system. Asio's acceptors wait for connections.
+// The network of the operating system.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/un.h>
 
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/udp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -34,10 +37,35 @@ void check(const error_code& error) {
   if (error) throw boost::system::system_error(error);
 }
 
+/// Asio's sockets need a context, also if they are used only for synchronous operations. It is never run.
+asio::io_context& unused_context() {
+  static auto& instance = *new asio::io_context(1);  // never destroyed: agents may outlive static objects
+  return instance;
+}
+
+/// Waits for connections on behalf of an acceptor. The reactor owns it, so that an armed function, which may own the
+/// acceptor, is destroyed with the reactor at the latest.
+class AcceptorWatch final : public Reactor::Watched {
+ public:
+  void arm(std::function<void(int error)> f) { ready_ = std::move(f); }
+
+  bool ready(uint32_t) override {
+    const auto f = std::exchange(ready_, nullptr);
+    if (f) f(0);  // an error of the socket is reported by accept
+    return true;
+  }
+  void reactor_ends() noexcept override { ready_ = nullptr; }
+
+ private:
+  std::function<void(int error)> ready_;
+};
+
+/// Asio opens the socket; the reactor waits for it by its native handle, because an Asio io_context could only be
+/// polled by the leader beside the reactor's own events.
 template <class Protocol>
 class SystemAcceptor : public Acceptor {
  public:
-  explicit SystemAcceptor(Reactor& reactor) : reactor_(reactor), acceptor_(reactor.io()) {}
+  explicit SystemAcceptor(Reactor& reactor) : reactor_(reactor), acceptor_(unused_context()) {}
 
   void listen(const typename Protocol::endpoint& at, bool reuse) {
     error_code error;
@@ -57,20 +85,26 @@ class SystemAcceptor : public Acceptor {
   }
 
   void wait(std::function<void(int error)> ready) override {
-    acceptor_.async_wait(asio::socket_base::wait_read, [this, ready = std::move(ready)](const error_code& error) {
-      if (error == asio::error::operation_aborted || !acceptor_.is_open()) return;
-      ready(error.value());
-    });
-    reactor_.io_used();
+    if (!acceptor_.is_open()) return;
+    auto watch = watch_.lock();
+    if (watch) {
+      watch->arm(std::move(ready));
+      return reactor_.report_again(acceptor_.native_handle());
+    }
+    watch = std::make_shared<AcceptorWatch>();
+    watch->arm(std::move(ready));
+    reactor_.watch(acceptor_.native_handle(), watch);
+    watch_ = watch;
   }
   bool has_pending() noexcept override {
     pollfd waiting{acceptor_.native_handle(), POLLIN, 0};
     return ::poll(&waiting, 1, 0) > 0;
   }
   void close() noexcept override {
+    if (!acceptor_.is_open()) return;
+    reactor_.unwatch(acceptor_.native_handle());
     error_code ignored;
     acceptor_.close(ignored);
-    reactor_.io_used();
   }
 
  protected:
@@ -85,6 +119,7 @@ class SystemAcceptor : public Acceptor {
 
   Reactor& reactor_;
   typename Protocol::acceptor acceptor_;
+  std::weak_ptr<AcceptorWatch> watch_;  // set once the reactor watches the acceptor
 };
 
 class UnixAcceptor final : public SystemAcceptor<Local> {
@@ -132,14 +167,14 @@ class TcpAcceptor final : public SystemAcceptor<tcp> {
 
 class SystemNetwork final : public Network {
  public:
-  Begun connect_unix(const std::string& path) override {
+  Connecting connect_unix(const std::string& path) override {
     sockaddr_un name{};
     name.sun_family = AF_UNIX;
     if (path.size() >= sizeof name.sun_path) return {.stream = nullptr, .error = ENAMETOOLONG};
     std::memcpy(name.sun_path, path.c_str(), path.size() + 1);
     return connect(reinterpret_cast<const sockaddr*>(&name), sizeof name, false);
   }
-  Begun connect_tcp(const tcp::endpoint& to) override {
+  Connecting connect_tcp(const tcp::endpoint& to) override {
     return connect(to.data(), static_cast<socklen_t>(to.size()), true);
   }
 
@@ -172,7 +207,7 @@ class SystemNetwork final : public Network {
   }
 
  private:
-  static Begun connect(const sockaddr* to, socklen_t size, bool tcp) {
+  static Connecting connect(const sockaddr* to, socklen_t size, bool tcp) {
     UniqueFd socket = new_socket(to->sa_family);
     if (!socket) return {.stream = nullptr, .error = errno};
     tune_socket(socket.get(), tcp);
