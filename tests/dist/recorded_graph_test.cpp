@@ -3,6 +3,8 @@
 
 #include <future>
 
+#include "examples/apps/graphs/graph_picture.h"
+#include "examples/apps/graphs/pass_simulation.h"
 #include "tests/contains.h"
 #include "tests/dist/group.h"
 
