@@ -14,19 +14,20 @@ TENDRIL_API_BEGIN
 
 namespace tendril::dist::autograd {
 
-/// How backward finds out which workers take part: docs/distributed_autograd.md.
+/// The algorithm of a distributed backward: docs/distributed_autograd.md.
 enum class Mode : uint8_t {
-  smart,  ///< gradients equal local autograd's whatever part of the context the roots depend on
-  fast,   ///< PyTorch's only algorithm: every recorded message must get a gradient, or it waits for ever
+  smart,  ///< gradients equal those of local autograd, even if the roots depend on only part of the context
+  fast,   ///< PyTorch's only algorithm: if any recorded message gets no gradient, backward waits forever
 };
 
-/// Of a distributed backward.
+/// Options of a distributed backward.
 struct BackwardOptions {
-  bool retain_graph = false;             ///< keep what a second backward over the same graph needs
-  Mode mode = Mode::smart;               ///< which algorithm
-  std::chrono::milliseconds timeout{0};  ///< for all of it, on all workers; 0 = as long as the workers live
-  /// Refused with an AutogradError: gradients that cross workers are not recorded. Where a derivative of the second
-  /// order is needed, fetch the values and call autograd::grad on one worker.
+  bool retain_graph = false;  ///< keep saved tensors for a second backward over the same graph
+  Mode mode = Mode::smart;    ///< which algorithm
+  /// Applies to the whole backward, on all workers. 0: unlimited while the workers live.
+  std::chrono::milliseconds timeout{0};
+  /// Rejected with an AutogradError, because gradients that cross workers are not recorded. For second-order
+  /// derivatives, fetch the values and call autograd::grad on one worker.
   bool create_graph = false;
 };
 
@@ -35,21 +36,23 @@ void backward_from(const Context& context, const rpc::RRef<Tensor>& root, const 
 }
 
 /// Adds d(sum of roots)/d(leaf) to the context's gradients of every leaf the roots were computed from, on every worker.
-/// `.grad` is left alone. Returns when all workers are done. On a CUDA device, this worker's part goes to the default
-/// streams, behind what the calling thread's own streams hold; what these are given afterwards finds the gradients.
+/// `.grad` does not change. Returns when all workers are done. On a CUDA device, this worker's part runs on the default
+/// streams, after the work already queued on the calling thread's own streams. Work queued on those streams afterwards
+/// sees the gradients.
 ///
-/// The roots are tensors of this worker with one element each; what they are computed from may be anywhere. A backward
-/// that fails leaves the context usable; gradients that it had added by then stay.
+/// The roots are tensors of this worker with one element each, and may depend on tensors of any worker. After a failed
+/// backward the context remains usable, and keeps the gradients that were added before the failure.
 ///
-/// Throws, before anything is run: AutogradError for no roots, one that is not scalar or has no history, a context that
-/// is unknown here or released, another backward of this context that is running. Later: rpc::RemoteError (the worker
-/// that failed and why), rpc::PeerLostError, rpc::TimeoutError, or what a node of this worker threw.
+/// Throws AutogradError before anything runs if there are no roots, a root is undefined, not a scalar or without
+/// history, an option is invalid, the context is unknown here or released, or another backward of this context is
+/// running. Throws later: rpc::RemoteError (which worker failed, and its error), rpc::PeerLostError, rpc::TimeoutError,
+/// or the exception of a node of this worker.
 void backward(const Context& context, const std::vector<Tensor>& roots, const BackwardOptions& options = {});
-/// ... of a context that was made elsewhere (as get_gradients).
+/// As above, for a context that may have been made on another worker. Uses the same agent as get_gradients(ContextId).
 void backward(ContextId context, const std::vector<Tensor>& roots, const BackwardOptions& options = {});
-/// ... from a root that another worker has, a loss that is computed there: its owner runs the backward, and this call
-/// waits for it. Throws what the owner's would: rpc::TimeoutError and rpc::PeerLostError as they are, others as
-/// rpc::RemoteError with its name; PeerLostError too when the owner is lost.
+/// As above, from a root on another worker, such as a loss that is computed there: the root's owner runs the backward,
+/// and this call waits for it. Rethrows the owner's rpc::TimeoutError and rpc::PeerLostError unchanged, and its other
+/// errors as rpc::RemoteError with the owner's name. Also throws PeerLostError if the owner is lost.
 template <std::same_as<rpc::RRef<Tensor>> R>  // so that {loss} means a list of tensors
 void backward(const Context& context, const R& root, const BackwardOptions& options = {}) {
   detail::backward_from(context, root, options);

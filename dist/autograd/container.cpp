@@ -19,29 +19,29 @@ namespace tendril::dist::autograd {
 
 namespace {
 
-// What Message::autograd_message of a reply says when it is no id. 0: the callee takes no part.
+// Message::autograd_message of a reply without recorded tensors. 0 means that the callee does not take part.
 constexpr MessageId kNothingRecorded = ~MessageId{0};
 
-/// Released contexts of one worker that are remembered one by one; older ones are behind `floor`.
+/// Number of released contexts per series that are remembered individually. `floor` covers older ones.
 constexpr std::size_t kMaxReleased = 4096;
 
-/// A lost worker may have made up to this many contexts after the last one seen here; calls in them arrive too late.
-/// (If a third worker's call in a later context, or in the first one of a series, arrives after the loss, it makes a
-/// context that is never released.)
+/// When a worker is lost, this many contexts after its last one seen here are treated as released, because calls in
+/// them may still arrive. (If a third worker's call in a later context, or in a series not seen here, arrives after the
+/// loss, it makes a context that is never released.)
 constexpr uint64_t kUnheardOf = 64;
 
-/// The first number of messages and passes. Each incarnation starts at a random number, so that it hardly ever repeats
-/// a number of the previous incarnation. Numbers are compared only within a context.
+/// Returns the first number of messages and passes. Each incarnation starts at a random number, so that it hardly ever
+/// repeats a number of the previous incarnation. Numbers are compared only within a context.
 uint64_t first_number(const rpc::Agent& agent) { return number_of(agent.incarnation()) / 2 + 1; }
 
-/// The series of the contexts that the agent makes now. In a group it does not depend on the clock, which may be set
-/// back between two incarnations.
+/// Returns the series of contexts that the agent makes now. In a group it does not depend on the clock, which may be
+/// set back between two incarnations.
 uint64_t series_now(const rpc::Agent& agent) {
   const uint64_t epoch = agent.epoch();
   return (epoch > 0 ? epoch : agent.incarnation()) % (uint64_t{1} << kEpochBits);
 }
 
-/// Which container serves which pool, for functions that are called. Emptied as agents close.
+/// Finds the container of a handler's pool. Agents remove their entries when they close.
 struct ByExecutor {
   rpc::detail::Mutex mutex;
   std::unordered_map<const rpc::Executor*, std::weak_ptr<Container>> containers;
@@ -59,7 +59,7 @@ std::string text_of(ContextId id) { return std::to_string(worker_of(id)) + "." +
 
 std::shared_ptr<Container> Container::attach(rpc::Agent& agent) {
   TENDRIL_CHECK_AS(rpc::UsageError, agent.options().world_size <= 1 << 15,
-                   "distributed autograd: a group may have 32768 workers, got ", agent.options().world_size);
+                   "distributed autograd: world_size: expected at most 32768, got ", agent.options().world_size);
   detail::serve_requests();
   detail::serve_graphs();
   auto container = std::make_shared<Container>(agent);
@@ -73,8 +73,8 @@ std::shared_ptr<Container> Container::attach(rpc::Agent& agent) {
 std::shared_ptr<Container> Container::of(const rpc::Agent& agent) {
   if (auto container = agent.part<Container>()) return container;
   throw rpc::UsageError("worker '" + agent.self().name +
-                        "' takes no part in distributed autograd: call dist::autograd::enable() before rpc::init_rpc, "
-                        "or Container::attach for an agent of your own");
+                        "' does not take part in distributed autograd: call dist::autograd::enable() before "
+                        "rpc::init_rpc, or Container::attach for an agent of your own");
 }
 
 std::shared_ptr<Container> Container::current() {
@@ -131,16 +131,16 @@ bool Container::is_released_locked(ContextId id) const {
   return count_of(id) <= found->second.floor || found->second.counts.contains(count_of(id));
 }
 
-/// The context was released because its maker was lost from here, who may be alive for others: what is not recorded in
-/// it would be missing from the gradients, and nobody would know.
+/// Whether the context was released because this worker lost its maker. Other workers may still be connected to the
+/// maker, so tensors that are not recorded here would silently be missing from the gradients.
 bool Container::is_lost(ContextId id) const {
   const std::lock_guard lock(mutex_);
   const auto found = released_.find(series_of(id));
   return found != released_.end() && count_of(id) > found->second.lost_after && count_of(id) <= found->second.lost_to;
 }
 
-/// The context was made before this worker joined. An earlier worker of this rank may have recorded tensors in it:
-/// their gradients would be missing.
+/// Whether the context was made before this worker joined. An earlier worker of this rank may have recorded tensors in
+/// it; their gradients would be missing.
 bool Container::is_earlier(ContextId id) const noexcept {
   const auto agent = transmitter_->agent();
   return agent && agent->generation() > 0 && is_before(id, agent->generation());
@@ -155,9 +155,10 @@ std::shared_ptr<detail::ContextState> Container::find(ContextId id) const {
 std::shared_ptr<detail::ContextState> Container::find_or_make(ContextId id) {
   const rpc::WorkerId maker = worker_of(id);
   TENDRIL_CHECK_AS(rpc::MessageError, maker >= 0 && maker < world_size_ && number_of(id) > 0,
-                   "a call came in the autograd context ", text_of(id), " of a worker that is not in this group");
+                   "received a call in autograd context ", text_of(id),
+                   ", which no worker of this group can have made");
   if (auto found = find(id)) return found;
-  // This worker's own contexts are here until they are released.
+  // This worker's own contexts are in `contexts_` until they are released.
   if (maker == self().id || is_earlier(id)) return nullptr;
   const std::lock_guard lock(mutex_);
   const auto found = contexts_.find(id);
@@ -181,7 +182,7 @@ ContextId Container::make_context() {
   const auto agent = transmitter_->agent();
   if (!agent) throw rpc::UsageError("Context: worker '" + self().name + "' has been shut down");
   TENDRIL_CHECK_AS(AutogradError, last_count_ + 1 < uint64_t{1} << kCountBits, "Context: worker '", self().name,
-                   "' has made 2^", kCountBits, " contexts, and cannot make any more");
+                   "' has made 2^", kCountBits, " - 1 contexts, the maximum");
   const ContextId id = make_id(self().id, series_now(*agent) << kCountBits | ++last_count_);
   contexts_.emplace(id, std::make_shared<detail::ContextState>(id, census_));
   own_.insert(last_count_);
@@ -202,7 +203,7 @@ void Container::release(ContextId id) {
   }
   release_here(id, oldest_alive, self().id, [self = shared_from_this(), id, oldest_alive](bool incomplete) {
     if (!incomplete) return;
-    // Whom the unreachable one had called nobody knows: so everybody is told.
+    // The workers that an unreachable worker had called are unknown, so send the release to all workers.
     std::vector<rpc::WorkerId> everyone;
     for (const rpc::WorkerInfo& peer : self->transmitter_->peers()) everyone.push_back(peer.id);
     self->send_releases(everyone, id, oldest_alive, [](bool) {});
@@ -229,7 +230,7 @@ void Container::release_here(ContextId id, uint64_t oldest_alive, rpc::WorkerId 
       }
     }
   }
-  if (!context) return done(is_lost(id));  // whom this worker had called it has forgotten
+  if (!context) return done(is_lost(id));  // the list of workers called from here is gone
   std::vector<rpc::WorkerId> known = context->release();
   std::erase(known, except);
   std::erase(known, self().id);
@@ -255,7 +256,7 @@ void Container::send_releases(const std::vector<rpc::WorkerId>& to, ContextId id
 }
 
 void Container::send_release(rpc::WorkerId to, ContextId id, uint64_t oldest_alive, int attempt, Heard done) {
-  // It is answered as soon as those that `to` called have answered; a second one at once.
+  // `to` answers after the workers that it called; it answers a repeated release at once.
   const auto patience = std::chrono::milliseconds(1000) * (1 << std::min(attempt, 4));
   transmitter_->call(to, detail::write_release({id, oldest_alive}), rpc::Clock::now() + patience,
                      [self = shared_from_this(), to, id, oldest_alive, attempt, done = std::move(done)](
@@ -269,7 +270,7 @@ void Container::send_release(rpc::WorkerId to, ContextId id, uint64_t oldest_ali
                        } catch (const rpc::PeerLostError&) {
                          incomplete = true;
                        } catch (...) {
-                         // This agent is closing; or the peer takes no part, and has nothing to release.
+                         // This agent is closing, or the peer does not take part and has nothing to release.
                        }
                        done(incomplete);
                      });
@@ -294,11 +295,11 @@ void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr&
     for (const auto& [series, released] : released_) {
       if (worker_of(series << kCountBits) == peer.id) last.try_emplace(series);
     }
-    // Nobody is left who would release those that are still to be heard of.
+    // Contexts of the lost maker that this worker has not seen yet would never be released.
     for (auto& [series, count] : last) {
       Released& released = released_[series];
       count = std::max({count, released.floor, released.counts.empty() ? 0 : *released.counts.rbegin()});
-      const uint64_t after = released.lost_to > 0 ? released.lost_after : released.floor;  // lost before: that stays so
+      const uint64_t after = released.lost_to > 0 ? released.lost_after : released.floor;  // kept from an earlier loss
       released = {.floor = count + kUnheardOf, .lost_after = after, .lost_to = count + kUnheardOf};
     }
   }
@@ -306,13 +307,13 @@ void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr&
   for (const auto& context : others) {
     const auto pass = context->pass();
     if (!pass || worker_of(pass->id()) != peer.id) continue;
-    pass->fail(reason);  // nobody is left who would say that it is over
+    pass->fail(reason);  // the lost root cannot send an over
     pass->abandon();
   }
 }
 
-/// Undoes the margin of kUnheardOf contexts that `peer_lost` declared released: the peer lives, and releases the
-/// contexts itself that this worker has not heard of yet. A series whose floor has risen since is not changed.
+/// Undoes the margin of kUnheardOf contexts that `peer_lost` declared released: the peer is alive, and will itself
+/// release the contexts that this worker has not seen yet. A series whose floor has risen since does not change.
 void Container::peer_returned(const rpc::WorkerInfo& peer) noexcept {
   const std::lock_guard lock(mutex_);
   for (auto& [series, released] : released_) {
@@ -324,8 +325,9 @@ void Container::peer_returned(const rpc::WorkerInfo& peer) noexcept {
 // ---- backward
 
 void Container::backward(ContextId id, const std::vector<Tensor>& roots, const BackwardOptions& options) {
-  TENDRIL_CHECK_AS(AutogradError, !options.create_graph,
-                   "backward: create_graph is not supported over workers: gradients that cross them are not recorded");
+  TENDRIL_CHECK_AS(
+      AutogradError, !options.create_graph,
+      "backward: create_graph is not supported across workers, because gradients between workers are not recorded");
   TENDRIL_CHECK_AS(AutogradError, !roots.empty(), "backward: there are no roots");
   TENDRIL_CHECK_AS(AutogradError, options.timeout.count() >= 0, "backward: timeout must not be negative, got ",
                    options.timeout.count(), " ms");
@@ -383,8 +385,8 @@ Tensor Container::backward_here(ContextId id, const Tensor& output, const Tensor
 std::shared_ptr<void> Container::take_gradients(ContextId id, Taker taker) {
   const auto context = require(id, "backward");
   TENDRIL_CHECK_AS(AutogradError, context->take_gradients(std::move(taker)),
-                   "backward: another DistributedDataParallel takes the gradients of context ", text_of(id),
-                   " on worker '", self().name, "' already");
+                   "backward: another DistributedDataParallel already intercepts the gradients of context ",
+                   text_of(id), " on worker '", self().name, "'");
   return {context.get(), [context](void*) { context->stop_taking(); }};
 }
 
@@ -413,7 +415,7 @@ void Container::refuse_to_record(ContextId id) const {
   }
   throw AutogradError("worker '" + self().name + "' has lost rank " + std::to_string(worker_of(id)) +
                       ", which made the autograd context " + text_of(id) +
-                      ", and gave the context up: it cannot record tensors in it any more");
+                      ", and has released the context: it can no longer record tensors in it");
 }
 
 void Container::record_send(const rpc::WorkerInfo& to, rpc::Message& message, detail::ContextState& context) {
@@ -429,13 +431,14 @@ void Container::record_receive(const rpc::WorkerInfo& from, rpc::Message& messag
   for (std::size_t i = 0; i < message.requires_grad.size() && i < message.tensors.size(); ++i) {
     if (!message.requires_grad[i]) continue;
     const Tensor& tensor = message.tensors[i];
-    TENDRIL_CHECK_AS(rpc::MessageError, is_floating(tensor.dtype()), "worker '", from.name, "' sent a ", tensor.dtype(),
-                     " tensor as one that requires a gradient");
+    TENDRIL_CHECK_AS(rpc::MessageError, is_floating(tensor.dtype()), "worker '", from.name,
+                     "' sent a tensor that requires a gradient with dtype ", tensor.dtype(),
+                     ", expected a floating-point dtype");
     received.push_back(tensor);
     origins.push_back(message.placements.empty() ? kCPU : message.placements[i].from);
   }
   TENDRIL_CHECK_AS(rpc::MessageError, worker_of(message.autograd_message) == from.id && !received.empty(), "worker '",
-                   from.name, "' sent a recorded message without tensors, or with an id of another worker");
+                   from.name, "' sent a recorded message without tensors, or with the id of another worker");
   const Ref<RecvNode> node(
       new RecvNode(context.id(), message.autograd_message, from.id, received, std::move(origins), census_));
 }
@@ -443,7 +446,7 @@ void Container::record_receive(const rpc::WorkerInfo& from, rpc::Message& messag
 void Container::before_send(const rpc::WorkerInfo& to, rpc::Message& request) {
   if (request.autograd_context == 0) return;
   const auto context = tendril::autograd::grad_enabled() ? find(request.autograd_context) : nullptr;
-  if (!context) {  // under NoGrad, or what is left running of a context that was released
+  if (!context) {  // under NoGrad, or a call that outlives its context
     if (tendril::autograd::grad_enabled() && cannot_record(request.autograd_context)) {
       if (!with_history(request.tensors).empty()) refuse_to_record(request.autograd_context);
       return;
@@ -463,7 +466,7 @@ void Container::after_receive(const rpc::WorkerInfo& from, rpc::Message& request
       if (request.autograd_message != 0) refuse_to_record(request.autograd_context);
       return;
     }
-    rpc::CallContext::current().autograd_context = 0;  // late: what it calls in turn is not recorded either
+    rpc::CallContext::current().autograd_context = 0;  // late: its nested calls are not recorded either
     return;
   }
   if (request.autograd_message != 0) record_receive(from, request, *context);
@@ -482,8 +485,8 @@ void Container::before_reply(const rpc::WorkerInfo& to, rpc::Message& reply) {
 void Container::after_reply(const rpc::WorkerInfo& from, rpc::Message& reply) {
   if (reply.autograd_context == 0) return;
   TENDRIL_CHECK_AS(AutogradError, reply.autograd_message != 0, "worker '", from.name,
-                   "' takes no part in distributed autograd, but was called within a context: its program must mention "
-                   "dist::autograd::Context or call dist::autograd::enable()");
+                   "' does not take part in distributed autograd, but was called within a context: its program must "
+                   "use dist::autograd::Context or call dist::autograd::enable()");
   if (reply.autograd_message == kNothingRecorded) return;
   if (const auto context = find(reply.autograd_context)) {
     record_receive(from, reply, *context);

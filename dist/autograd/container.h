@@ -33,52 +33,57 @@ struct Census;
 struct RecordedGraph;
 struct RecordedPart;
 
-/// What one worker holds; all zero when no context is left.
+/// Numbers of objects that one worker holds. All are zero once every context is released and no received tensor of one
+/// is left.
 struct Counters {
   int64_t contexts = 0;
   int64_t send_nodes = 0, recv_nodes = 0;
-  int64_t passes = 0;  ///< backwards that this worker takes part in right now
+  int64_t passes = 0;  ///< running backwards in which this worker takes part
   bool none() const noexcept { return contexts == 0 && send_nodes == 0 && recv_nodes == 0 && passes == 0; }
 };
 
-/// One agent's contexts: records sends and receives as the agent's message hook, and takes part in backwards. The
-/// functions of context.h and backward.h are a façade over the default agent's. Thread-safe.
+/// The contexts of one agent. Records sends and receives as the agent's message hook, and takes part in backwards. The
+/// functions of context.h and backward.h are a façade over containers. Thread-safe.
 class Container final : public rpc::MessageHook, public std::enable_shared_from_this<Container> {
  public:
-  /// Gives the agent its contexts, before its first call. Agents of init_rpc get theirs from `enable`.
+  /// Attaches a container to the agent. Call it before the agent's first call. `enable` does this for the agents of
+  /// init_rpc. Throws rpc::UsageError if the group has more than 32768 workers.
   static std::shared_ptr<Container> attach(rpc::Agent& agent);
-  /// Throws rpc::UsageError if `attach` was not called.
+  /// Returns the agent's container. Throws rpc::UsageError if `attach` was not called.
   static std::shared_ptr<Container> of(const rpc::Agent& agent);
-  /// Of the agent whose pool thread this is, else of the default agent. Throws rpc::UsageError if there is none.
+  /// Returns the container of the agent whose pool runs this thread, otherwise the default agent's. Throws
+  /// rpc::UsageError if there is no default agent or it has no container.
   static std::shared_ptr<Container> current();
 
   explicit Container(rpc::Agent& agent);  ///< use `attach`
   ~Container() override;
 
   ContextId make_context();
-  /// On every worker that the context has reached. Nothing happens if it is unknown or released.
+  /// Releases a context of this worker on every worker that it has reached. No effect if the context is unknown,
+  /// released, or made by another worker.
   void release(ContextId id);
   void backward(ContextId id, const std::vector<Tensor>& roots, const BackwardOptions& options);
-  /// A backward of this worker alone: from `output` with this gradient to leaves, whose gradients the context gets, but
-  /// for `input` (a leaf, or undefined), whose gradient is returned.
+  /// Runs a backward on this worker only, from `output` with this gradient. Adds the gradients of the leaves to the
+  /// context, except that of `input` (a leaf, or undefined), which is returned.
   Tensor backward_here(ContextId id, const Tensor& output, const Tensor& gradient, const Tensor& input);
-  /// Is shown each gradient of a leaf of this worker before the context gets it, with what the context holds already;
-  /// true: it keeps it. Runs with the context's gradients locked.
+  /// Called with each gradient of a leaf of this worker before it is added to the context's gradients, which are
+  /// `held`. Returns true if the gradient must not be added. Runs with the context's gradients locked.
   using Taker =
       std::function<bool(const Ref<tendril::autograd::Node>& leaf, const Tensor& gradient, const Gradients& held)>;
-  /// ... from now on; not any more once the result is gone. Throws AutogradError if the context is unknown here or has
+  /// Installs `taker` until the result is destroyed. Throws AutogradError if the context is unknown here or already has
   /// one.
   [[nodiscard]] std::shared_ptr<void> take_gradients(ContextId id, Taker taker);
-  /// The context's gradients of these leaves become these.
+  /// Replaces the context's gradients of these leaves. Throws AutogradError if the context is unknown here.
   void set_gradients(ContextId id, const std::vector<Gradients::Entry>& entries);
-  /// What graph.h's functions do.
+  /// Implements `graph` of graph.h.
   RecordedGraph graph(ContextId id, const std::vector<Tensor>& roots, std::chrono::milliseconds timeout) const;
+  /// Returns this worker's part of the graph, without nodes if the context is unknown here.
   RecordedPart recorded(ContextId id, const std::vector<Tensor>& roots) const;
   Gradients gradients(ContextId id) const;
   bool contains(ContextId id) const;
   Counters counters() const;
-  /// Multiplies the gradients that the context holds of these leaves here, where it holds any; results of `gradients`
-  /// that others have stay as they are.
+  /// Multiplies the context's gradients of these leaves on this worker. Leaves without a gradient are skipped. Results
+  /// of earlier calls of `gradients` do not change. No effect if the context is unknown here.
   void scale_gradients(ContextId id, const std::vector<Tensor>& leaves, double factor);
   const std::shared_ptr<detail::Census>& census() const noexcept { return census_; }  ///< for the library's own parts
   const rpc::WorkerInfo& self() const noexcept;
@@ -95,9 +100,10 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
  private:
   friend struct Handlers;
   struct Released {
-    uint64_t floor = 0;  // every count up to this, unless its context is here
+    uint64_t floor = 0;  // every context up to this count is released, unless it is in `contexts_`
     std::set<uint64_t> counts;
-    uint64_t lost_after = 0, lost_to = 0;  // of these: not released by their maker, whom this worker has lost
+    // The contexts in (lost_after, lost_to] were released because this worker lost their maker.
+    uint64_t lost_after = 0, lost_to = 0;
   };
 
   std::shared_ptr<detail::ContextState> find(ContextId id) const;
@@ -108,12 +114,12 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   bool is_earlier(ContextId id) const noexcept;
   bool cannot_record(ContextId id) const { return is_earlier(id) || is_lost(id); }
   [[noreturn]] void refuse_to_record(ContextId id) const;
-  /// Called when all have heard; `incomplete`: all but some that could not be reached.
+  /// Called when all workers have acknowledged; `incomplete`: some could not be reached.
   using Heard = std::function<void(bool incomplete)>;
-  /// Releases it here and with those that this worker called in it, but for `except`.
+  /// Releases the context here and on the workers that this one called in it, except `except`.
   void release_here(ContextId id, uint64_t oldest_alive, rpc::WorkerId except, Heard done);
   void send_releases(const std::vector<rpc::WorkerId>& to, ContextId id, uint64_t oldest_alive, Heard done);
-  /// Sends the release until it is answered or the peer is gone.
+  /// Repeats the release until it is answered or the peer is lost.
   void send_release(rpc::WorkerId to, ContextId id, uint64_t oldest_alive, int attempt, Heard done);
   void record_send(const rpc::WorkerInfo& to, rpc::Message& message, detail::ContextState& context);
   void record_receive(const rpc::WorkerInfo& from, rpc::Message& message, detail::ContextState& context);
@@ -125,7 +131,7 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
 
   mutable rpc::detail::Mutex mutex_;
   uint64_t last_count_ = 0;
-  std::set<uint64_t> own_;  // counts of the contexts made here that are alive
+  std::set<uint64_t> own_;  // counts of the living contexts that this worker made
   std::unordered_map<ContextId, std::shared_ptr<detail::ContextState>> contexts_;
   std::map<uint64_t, Released> released_;  // by series
 };

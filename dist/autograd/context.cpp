@@ -10,7 +10,7 @@
 
 namespace tendril::dist::autograd {
 
-/// What the owner of a root is asked for.
+/// Runs on the owner of a root, called by `backward_from`.
 void backward_at_owner(ContextId context, const rpc::RRef<Tensor>& root, bool retain_graph, Mode mode,
                        std::chrono::milliseconds timeout);
 
@@ -19,8 +19,8 @@ void attach(rpc::Agent& agent) { Container::attach(agent); }
 
 std::shared_ptr<Container> container_of_new(rpc::Agent& agent) {
   const ContextId outer = current_context();
-  TENDRIL_CHECK_AS(AutogradError, outer == 0, "Context: this thread's calls are recorded in context ", worker_of(outer),
-                   ".", number_of(outer), " already; contexts do not nest");
+  TENDRIL_CHECK_AS(AutogradError, outer == 0, "Context: this thread's calls are already recorded in context ",
+                   worker_of(outer), ".", number_of(outer), "; contexts do not nest");
   return Container::of(agent);
 }
 }  // namespace
@@ -60,7 +60,7 @@ void backward(ContextId context, const std::vector<Tensor>& roots, const Backwar
 
 void backward_at_owner(ContextId context, const rpc::RRef<Tensor>& root, bool retain_graph, Mode mode,
                        std::chrono::milliseconds timeout) {
-  TENDRIL_CHECK_AS(rpc::MessageError, mode == Mode::smart || mode == Mode::fast, "backward: no such mode");
+  TENDRIL_CHECK_AS(rpc::MessageError, mode == Mode::smart || mode == Mode::fast, "backward: unknown mode");
   Container::current()->backward(context, {root.local_value()},
                                  {.retain_graph = retain_graph, .mode = mode, .timeout = timeout});
 }
@@ -68,8 +68,9 @@ void backward_at_owner(ContextId context, const rpc::RRef<Tensor>& root, bool re
 void detail::backward_from(const Context& context, const rpc::RRef<Tensor>& root, const BackwardOptions& options) {
   TENDRIL_CHECK_AS(AutogradError, root, "backward: the root refers to nothing");
   if (root.is_owner()) return backward(context, std::vector<Tensor>{root.local_value()}, options);
-  TENDRIL_CHECK_AS(AutogradError, !options.create_graph,
-                   "backward: create_graph is not supported over workers: gradients that cross them are not recorded");
+  TENDRIL_CHECK_AS(
+      AutogradError, !options.create_graph,
+      "backward: create_graph is not supported across workers, because gradients between workers are not recorded");
   TENDRIL_CHECK_AS(AutogradError, context.container()->contains(context.id()), "backward: the context was released");
   const auto agent = rpc::detail::agent_of(*root.state_pointer());
   const dist::detail::Unrecorded scope;

@@ -17,47 +17,46 @@ TENDRIL_API_BEGIN
 ///     dist::autograd::backward(context, {loss});                        // backward.h: on every worker that took part
 ///     Tensor g = dist::autograd::get_gradients(context).at(w);          // never in w.grad()
 ///
-/// docs/distributed_autograd.md says how it works.
+/// docs/distributed_autograd.md explains the design.
 namespace tendril::dist::autograd {
 
 class Container;
 
 namespace detail {
 bool enable_before_main();
-/// Whoever mentions `value` has every agent of this process take part, from before main on.
+/// Using `value` makes every agent of this process take part, starting before main.
 template <class>
 struct Enabled {
   static inline const bool value = enable_before_main();
 };
 }  // namespace detail
 
-/// Has every agent that init_rpc makes from now on take part. Any program that mentions a Context has done so before
-/// main; this is for one that only serves others' calls and is built apart from them.
+/// Makes every agent that init_rpc creates from now on take part in distributed autograd. A program that uses Context
+/// does so before main without this call. Call it in a separately built program that only serves calls.
 void enable();
 
-/// What is recorded of one computation, on all workers that it reaches. While it lives, it is current on the thread
-/// that made it: its id travels with every call made there, with the calls that these make in turn, with continuations
-/// and with coroutines. Destroyed, it is released on every worker; gradients go with it. What is still running then
-/// goes on unrecorded.
+/// A recording of one computation on all workers that it reaches. While it lives, it is current on the thread that made
+/// it: its id travels with every call made there, with nested calls, continuations and coroutines. The destructor
+/// releases the recording and its gradients on every worker. Calls that are still running then are no longer recorded.
 ///
 /// Calls under NoGrad are not recorded. A call to a worker that does not take part (`enable`) fails.
 ///
-/// Thread-safety: made and destroyed by one thread; any number of threads may run calls in it (each with
-/// CallContext::current().autograd_context set, as continuations have).
+/// Thread-safety: one thread creates and destroys it; any number of threads may make calls in it if each sets
+/// CallContext::current().autograd_context. Continuations inherit that value.
 class Context {
  public:
-  /// On the process's agent. Throws rpc::UsageError before init_rpc; AutogradError within another context, also within
-  /// a call that was made in one.
+  /// Makes a context of the default agent. Throws rpc::UsageError before init_rpc, and AutogradError inside another
+  /// context, including in the handler of a call that was made in one.
   Context() : Context(&detail::Enabled<void>::value) {}
-  /// On this agent. Throws AutogradError as above.
+  /// Makes a context of this agent. Throws rpc::UsageError if the agent has no container, and AutogradError as above.
   explicit Context(rpc::Agent& agent) : Context(agent, &detail::Enabled<void>::value) {}
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  /// The context's number, the same on every worker: what to hand to a call that asks for its gradients.
+  /// The context's id, the same on every worker. Pass it to remote functions that call `get_gradients`.
   ContextId id() const noexcept { return id_; }
-  /// The worker's contexts, which hold this one.
+  /// The container of the agent that the context was made on.
   const std::shared_ptr<Container>& container() const noexcept { return container_; }
 
  private:
@@ -68,12 +67,12 @@ class Context {
   ContextId id_ = 0;
 };
 
-/// The gradients that the context holds on this worker.
+/// Returns the gradients that the context holds on this worker.
 Gradients get_gradients(const Context& context);
-/// ... for functions that are called: a context that was made elsewhere. On the agent that serves this thread, else
-/// on the process's. Throws AutogradError for one that is unknown here or released.
+/// As above, for remote functions: the context may have been made on another worker. Uses the agent that serves this
+/// thread, otherwise the default agent. Throws AutogradError if the context is unknown here or released.
 Gradients get_gradients(ContextId context);
-/// The context that this thread's calls are recorded in, 0 if there is none.
+/// Returns the context in which this thread's calls are recorded, or 0.
 ContextId current_context() noexcept;
 
 }  // namespace tendril::dist::autograd

@@ -9,11 +9,11 @@ namespace tendril::dist::autograd {
 
 Tensor Gradients::find(const Tensor& leaf) const {
   TENDRIL_CHECK_AS(AutogradError, leaf.defined() && leaf.requires_grad() && leaf.is_leaf(),
-                   "get_gradients: asked for a tensor that is ",
-                   !leaf.defined()        ? "undefined"
-                   : leaf.requires_grad() ? "no leaf"
-                                          : "not one that requires a gradient",
-                   "; a context has gradients of leaves");
+                   "get_gradients: the tensor ",
+                   !leaf.defined()        ? "is undefined"
+                   : leaf.requires_grad() ? "is not a leaf"
+                                          : "does not require a gradient",
+                   ", expected a leaf that requires a gradient");
   const auto found = entries_.find(tendril::autograd::grad_fn(leaf));
   return found == entries_.end() ? Tensor() : found->second.gradient;
 }
@@ -37,7 +37,7 @@ void Gradients::add(const Ref<tendril::autograd::Node>& leaf, Tensor gradient) {
   Entry& entry = entries_[leaf.get()];
   if (!entry.leaf) {
     entry.leaf = leaf;
-    // Two leaves may have been given one tensor; who changes one of their gradients must not change the other.
+    // Several leaves may receive the same tensor; each needs a separate gradient, which may be changed.
     entry.gradient = tendril::autograd::uniquely_owned(gradient) ? std::move(gradient) : raw::clone(gradient);
   } else {
     tendril::autograd::add_up(entry.gradient, std::move(gradient));

@@ -11,35 +11,35 @@ TENDRIL_API_BEGIN
 
 namespace tendril::dist::autograd {
 
-/// The gradients that a context holds on one worker, as they were when it was asked: those of leaves of this worker.
-/// A value; the tensors are shared with the context until a later backward adds to them, which makes new ones.
+/// A snapshot of the gradients that a context holds of one worker's leaves. It shares its tensors with the context. A
+/// later backward does not change these, but stores new tensors in the context.
 class Gradients {
  public:
-  /// The gradient of a leaf, undefined if no backward reached it. Throws AutogradError for a tensor that requires no
-  /// gradient or is no leaf.
+  /// Returns the gradient of a leaf, undefined if no backward reached it. Throws AutogradError if the tensor is
+  /// undefined, not a leaf, or does not require a gradient.
   Tensor find(const Tensor& leaf) const;
-  /// ... throws AutogradError if no backward reached it.
+  /// As `find`, but also throws AutogradError if no backward reached the leaf.
   Tensor at(const Tensor& leaf) const;
-  /// Whether a backward gave this leaf a gradient. Throws as `find`.
+  /// Whether this leaf has a gradient. Throws as `find`.
   bool contains(const Tensor& leaf) const { return find(leaf).defined(); }
-  /// How many leaves have a gradient.
+  /// Number of leaves that have a gradient.
   std::size_t size() const noexcept { return entries_.size(); }
-  /// Whether no leaf has one.
+  /// Whether no leaf has a gradient.
   bool empty() const noexcept { return entries_.empty(); }
 
   /// A leaf and its gradient.
   struct Entry {
     Ref<tendril::autograd::Node> leaf;  ///< the AccumulateGrad: `gradient_edge(tensor).node`
-    Tensor gradient;                    ///< in its sizes
+    Tensor gradient;                    ///< has the leaf's sizes
   };
-  /// By the leaf's node, in no order. `for (const auto& [node, entry] : gradients.entries())`
+  /// All entries, keyed by the leaf's node: `for (const auto& [node, entry] : gradients.entries())`. Unordered.
   const std::unordered_map<const tendril::autograd::Node*, Entry>& entries() const noexcept { return entries_; }
 
-  /// A leaf's gradient, if it has one, times `factor`: a new tensor.
+  /// Replaces the leaf's gradient, if it has one, by a new tensor: the gradient times `factor`.
   void scale(const Tensor& leaf, double factor);
-  /// `gradient` is added; the first is taken without a copy if nobody else holds it.
+  /// Adds `gradient` to the leaf's gradient. The first one is stored without a copy if it is not shared.
   void add(const Ref<tendril::autograd::Node>& leaf, Tensor gradient);
-  /// The leaf's gradient is this one, whatever it was.
+  /// Replaces the leaf's gradient.
   void set(const Ref<tendril::autograd::Node>& leaf, Tensor gradient);
 
  private:

@@ -39,10 +39,10 @@ RecordedNode describe(const Node& node, ContextId context) {
   return described;
 }
 
-/// All that can be reached from `starts`, which are alive meanwhile.
+/// Returns the nodes that can be reached from `starts`, which the caller keeps alive.
 std::vector<RecordedNode> nodes_behind(const std::vector<const Node*>& starts, ContextId context) {
   std::vector<RecordedNode> nodes;
-  std::vector<const Node*> found;  // each at its number
+  std::vector<const Node*> found;  // indexed by number
   std::unordered_map<const Node*, uint32_t> numbers;
   const auto number = [&](const Node* node) {
     const auto [at, is_new] = numbers.emplace(node, static_cast<uint32_t>(found.size()));
@@ -82,13 +82,13 @@ RecordedPart Container::recorded(ContextId id, const std::vector<Tensor>& roots)
   const std::set<const Node*> distinct(starts.begin(), starts.end());
   for (const auto& send : sends) starts.push_back(send.get());
   part.nodes = nodes_behind(starts, id);
-  for (std::size_t i = 0; i < distinct.size(); ++i) part.nodes[i].root = true;  // they came first
+  for (std::size_t i = 0; i < distinct.size(); ++i) part.nodes[i].root = true;  // roots come first
   return part;
 }
 
 // ---- all parts
 
-/// What other workers are asked for.
+/// Runs on every other worker that the context has reached.
 RecordedPart recorded_here(ContextId context);
 RecordedPart recorded_here(ContextId context) { return Container::current()->recorded(context, {}); }
 
@@ -102,11 +102,11 @@ void check(const RecordedPart& part, const rpc::Agent& agent) {
         node.kind <= Kind::recv &&
         (crosses ? node.peer >= 0 && node.peer < workers : node.peer < 0 && node.message == 0) &&
         std::all_of(node.next.begin(), node.next.end(), [&](uint32_t n) { return n < part.nodes.size(); });
-    TENDRIL_CHECK_AS(rpc::MessageError, fits, "graph: worker '", part.worker, "' sent a part that is no graph");
+    TENDRIL_CHECK_AS(rpc::MessageError, fits, "graph: worker '", part.worker, "' sent a malformed part");
   }
   for (const rpc::WorkerId worker : part.called) {
     TENDRIL_CHECK_AS(rpc::MessageError, worker >= 0 && worker < workers, "graph: worker '", part.worker,
-                     "' says that it called rank ", worker, ", which is not in this group");
+                     "' reported a call to rank ", worker, ", which is not in this group");
   }
 }
 

@@ -29,7 +29,7 @@ struct RecordedNode {
   };
   Kind kind = Kind::operation;               ///< the kind
   std::string name;                          ///< as `Node::name`
-  std::vector<std::vector<int64_t>> shapes;  ///< of its outputs
+  std::vector<std::vector<int64_t>> shapes;  ///< shapes of its outputs
   bool root = false;                         ///< one of its outputs is a root
   MessageId message = 0;                     ///< of a send or recv node
   rpc::WorkerId peer = -1;                   ///< of a send or recv node: the other worker of the message
@@ -65,12 +65,13 @@ struct RecordedGraph {
 
 /// Gathers the graph: this worker's part, the parts of the workers that it called in the context, the parts of those
 /// that they called, and so on. The calls for it are made outside the context. `roots` are those of `backward`; without
-/// roots, the graph contains only the history of sent tensors. Messages are numbered again, per sender, in the order in
-/// which they were sent. The graph is not changed. Record nothing meanwhile: each worker's part is as it was when the
-/// worker answered. `timeout` applies to each call; 0 is the agent's default.
+/// roots, the graph contains only the history of sent tensors. Messages are renumbered per sender, in the order in
+/// which they were sent. The recorded graph does not change. Do not record anything meanwhile, because each part is a
+/// snapshot from when its worker answered. `timeout` applies to each call; 0 is the agent's default.
 ///
-/// Throws AutogradError if the context is unknown here or released, or a root is undefined; rpc::PeerLostError,
-/// rpc::TimeoutError and rpc::RemoteError if a call fails; rpc::MessageError if a worker returns a malformed part.
+/// Throws AutogradError if the context is unknown here or released, a root is undefined or `timeout` is negative;
+/// rpc::UsageError if the worker has left its group; rpc::PeerLostError, rpc::TimeoutError and rpc::RemoteError if a
+/// call fails; rpc::MessageError if a worker returns a malformed part.
 RecordedGraph graph(const Context& context, const std::vector<Tensor>& roots = {},
                     std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 

@@ -52,7 +52,7 @@ RecvNode::~RecvNode() { census_->recv_nodes.fetch_sub(1, std::memory_order_relax
 
 void RecvNode::apply(std::span<Tensor> output_grads, std::span<Tensor>) {
   detail::Pass* const pass = detail::Pass::running();
-  TENDRIL_CHECK_AS(AutogradError, pass != nullptr, "backward: the graph goes on on the worker of rank ", from_,
+  TENDRIL_CHECK_AS(AutogradError, pass != nullptr, "backward: the graph continues on rank ", from_,
                    ", from which a tensor was received: call dist::autograd::backward(context, {root}) instead");
   pass->send(*this, output_grads);
 }

@@ -14,23 +14,24 @@
 
 TENDRIL_API_BEGIN
 
-/// Where a graph leaves one worker and goes on on another: a recorded message is a SendNode where it was sent and a
-/// RecvNode where it came, joined by the message's id. Both have one output for each tensor of the message that
-/// required a gradient, in the message's order.
+/// The nodes that connect the graphs of two workers. A recorded message has a SendNode on its sender and a RecvNode on
+/// its receiver, joined by the message's id. Both have one output for each tensor of the message that requires a
+/// gradient, in the message's order.
 namespace tendril::dist::autograd {
 
 namespace detail {
 
-/// How much one worker holds; outlives its agent as long as nodes do.
+/// Counts of one worker's objects, and the lock on its parameters. Kept alive by nodes, so it may outlive the agent.
 struct Census {
   std::atomic<int64_t> contexts{0}, send_nodes{0}, recv_nodes{0}, passes{0};
 
-  /// Steps of optimizers on this worker, one at a time; under Hogwild backwards beside each other, but for steps.
+  /// Held exclusively by an optimizer on this worker while it steps or its state is accessed, and shared by
+  /// ReadParameters. With Hogwild, backwards hold it shared, too.
   rpc::detail::SharedMutex parameters;
   std::atomic<bool> hogwild{false};
 };
 
-/// The parts of a node whose number of tensors is known at run time, in one vector each.
+/// Storage for the parts of a node whose number of tensors is known only at run time.
 struct NodeParts {
   explicit NodeParts(const std::vector<Tensor>& tensors);
   std::vector<tendril::autograd::OutputInfo> outputs;
@@ -39,10 +40,10 @@ struct NodeParts {
 
 }  // namespace detail
 
-/// Passes the gradients of the tensors that were sent on to where they came from. Its context holds it.
+/// Passes the gradients of sent tensors on to the nodes that produced the tensors. Owned by its context.
 class SendNode final : public tendril::autograd::Node {
  public:
-  /// `sent`: those of the message's tensors that require a gradient.
+  /// `sent`: the message's tensors that require a gradient.
   SendNode(MessageId message, rpc::WorkerId to, const std::vector<Tensor>& sent,
            std::shared_ptr<detail::Census> census);
   ~SendNode() override;
@@ -62,11 +63,12 @@ class SendNode final : public tendril::autograd::Node {
   detail::NodeParts parts_;
 };
 
-/// Sends the gradients of the tensors that came to where they came from, undefined ones too: a backward runs it exactly
-/// once, for the other side waits for one answer. The tensors hold it. Outside dist::autograd::backward it throws.
+/// Sends the gradients of received tensors, including undefined ones, to the worker that sent the tensors. A backward
+/// runs it exactly once, because the SendNode waits for one gradient message. Owned by the tensors. `apply` throws
+/// AutogradError outside dist::autograd::backward.
 class RecvNode final : public tendril::autograd::Node {
  public:
-  /// `origins`: the devices that the tensors were on where they were sent from; their gradients go back there.
+  /// `origins`: the devices of the tensors on the sender. The gradients are sent to these devices.
   RecvNode(ContextId context, MessageId message, rpc::WorkerId from, const std::vector<Tensor>& received,
            std::vector<Device> origins, std::shared_ptr<detail::Census> census);
   ~RecvNode() override;

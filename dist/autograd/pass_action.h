@@ -12,18 +12,18 @@ TENDRIL_API_BEGIN
 
 namespace tendril::dist::autograd {
 
-/// How far a worker had come when it last had nothing to do.
+/// The state of a worker when it last had nothing left to do.
 struct WorkerReport {
   rpc::WorkerId worker = -1;
-  uint64_t number = 0;      ///< of this worker's reports; later ones replace earlier ones
-  bool unfinished = false;  ///< its part of the graph waits for gradients
+  uint64_t number = 0;      ///< counts this worker's reports; later ones replace earlier ones
+  bool unfinished = false;  ///< its part of the graph still waits for gradients
 
   friend bool operator==(const WorkerReport&, const WorkerReport&) = default;
 };
 
-using PassToken = uint64_t;  ///< names a message to a worker that is to be answered
+using PassToken = uint64_t;  ///< identifies a received message that must be answered
 
-/// What a PassProtocol wants done, one struct for each.
+/// The actions that a PassProtocol requests, one struct each.
 namespace pass_action {
 
 /// Answer a gradient, a mark or a resolve.
@@ -31,24 +31,24 @@ struct Answer {
   PassToken message = 0;
   std::vector<WorkerReport> reports = {};
 };
-/// Answer it with the error that the pass has failed with.
+/// Answer a gradient, a mark or a resolve with the error of the failed pass.
 struct Refuse {
   PassToken message = 0;
 };
-/// Answer that it has heard that the pass is over.
+/// Acknowledge an over message.
 struct AnswerOver {
   PassToken message = 0;
 };
-/// Send: the pass will reach these send nodes of yours. Its answer goes to `PassProtocol::answered`.
+/// Tell the worker that the pass will reach these of its send nodes. The answer goes to `PassProtocol::answered`.
 struct SendMark {
   rpc::WorkerId to = -1;
   std::vector<MessageId> messages = {};
 };
-/// Send: what is not marked will get no gradient. Its answer goes to `PassProtocol::answered`.
+/// Tell the worker that unmarked send nodes will get no gradient. The answer goes to `PassProtocol::answered`.
 struct SendResolve {
   rpc::WorkerId to = -1;
 };
-/// Send: the pass has failed. Its answer goes to `PassProtocol::over_answered`.
+/// Tell the worker that the pass has failed. The answer goes to `PassProtocol::over_answered`.
 struct SendOver {
   rpc::WorkerId to = -1;
 };
@@ -58,11 +58,12 @@ struct Walk {
 };
 /// Find the recv nodes behind the roots, then call `PassProtocol::walked`.
 struct WalkRoots {};
-/// Run the graph with what has come, then call `PassProtocol::run_ended`.
+/// Run the graph with the gradients received so far, then call `PassProtocol::run_ended`.
 struct RunGraph {};
-/// This worker has no further part: forget the pass, free the graph. Before whoever waits for it is answered.
+/// Forget the pass and free the graph, because this worker's part has ended. Carried out before the pending answer is
+/// sent.
 struct End {};
-/// Of the root, and the last: backward is over.
+/// Let backward return or throw. Root only, and the last action.
 struct Finish {};
 
 }  // namespace pass_action

@@ -8,7 +8,8 @@ using namespace pass_action;
 
 // ---- engagement
 
-/// A worker that takes part already answers at once: the message has come, and it is not done yet.
+/// An engaged worker answers further messages at once, because the answer to its parent covers the work that they
+/// cause.
 void PassProtocol::engage(PassToken token) {
   if (is_root() || engaged_) {
     out_.emplace_back(Answer{token});
@@ -18,7 +19,7 @@ void PassProtocol::engage(PassToken token) {
   parent_ = token;
 }
 
-/// After every event: is there anything left to do, or to wait for?
+/// Called after every event. Answers the parent, or advances on the root, once nothing is left to do or to wait for.
 void PassProtocol::settle() {
   // task 3.2: return if something is left to do or to wait for; FAST also waits for gradients that are missing
   if (failed_ || running_ || walking_ > 0 || outstanding_ > 0) return;
@@ -32,7 +33,7 @@ void PassProtocol::settle() {
   for (const auto& [worker, report] : reports_) reports.push_back(report);
   reports_.clear();
   engaged_ = false;
-  // Nothing more can come if every send node that can be reached has had its gradients.
+  // No more messages can arrive once every reachable send node has had its gradients.
   if (!unfinished_ &&
       (stage_ == Stage::gradients ? marked_.empty() : stage_ == Stage::resolved && marked_unfed_ == 0)) {
     end();
@@ -40,7 +41,7 @@ void PassProtocol::settle() {
   out_.emplace_back(Answer{parent_, std::move(reports)});
 }
 
-/// Nothing happens anywhere: the root decides what comes next.
+/// No worker is active and no message is in flight, so the root begins the next stage or ends the pass.
 void PassProtocol::advance() {
   const bool missing =
       unfinished_ || std::any_of(reports_.begin(), reports_.end(), [](const auto& r) { return r.second.unfinished; });
@@ -59,7 +60,7 @@ void PassProtocol::advance() {
       }
       return start_run();
     case Stage::resolved:
-      // Every marked send node has had its gradients, so no graph can be waiting: a broken promise of a worker.
+      // Every marked send node has had its gradients, so no graph waits, unless a worker recorded during the pass.
       if (missing) return fail();
       break;
   }
@@ -186,10 +187,10 @@ bool PassProtocol::sending(rpc::WorkerId to) {
 void PassProtocol::answered(const std::vector<WorkerReport>& reports) {
   --outstanding_;
   for (const WorkerReport& report : reports) {
-    if (report.worker == options_.self) continue;  // this worker knows better
+    if (report.worker == options_.self) continue;  // this worker's own state is newer
     WorkerReport& known = reports_[report.worker];
     if (report.number >= known.number) known = report;
-    if (over_begun_) tell_over(report.worker);  // whoever engaged it may have forgotten the pass
+    if (over_begun_) tell_over(report.worker);  // the worker that engaged it may have forgotten the pass
   }
   settle();
 }
@@ -239,8 +240,8 @@ void PassProtocol::over_answered() {
   settle_over();
 }
 
-/// The first to say so is answered when all this worker told are, the others as soon as the graph is free: two workers
-/// that tell each other do not wait for each other.
+/// Answers the first over when all overs that this worker sent are answered, and further ones as soon as no thread runs
+/// the graph. So two workers that send overs to each other do not deadlock.
 void PassProtocol::settle_over() {
   if (!failed_ || running_) return;
   for (const PassToken token : over_others_) out_.emplace_back(AnswerOver{token});

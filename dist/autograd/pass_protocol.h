@@ -16,59 +16,60 @@ TENDRIL_API_BEGIN
 
 namespace tendril::dist::autograd {
 
-/// A recv node, as its worker knows it: where the send node of its message is.
+/// An edge from a recv node of this worker to the send node of its message on another worker.
 struct RemoteEdge {
   rpc::WorkerId worker = -1;
   MessageId message = 0;
 };
 
-/// One worker's part in one backward: which messages to send, which to answer and when. docs/distributed_autograd.md
-/// explains the protocol. A state machine: it does no I/O, reads no clock and knows no tensors; it is told of events
-/// and says what is to be done. Not thread-safe.
+/// One worker's part in one backward: decides which messages to send, and when to answer received ones. The protocol is
+/// explained in docs/distributed_autograd.md. A state machine without I/O, clock or tensors, which turns events into
+/// actions. Not thread-safe.
 ///
-/// All messages of a pass are answered, and a worker that takes part answers the message that engaged it only when it
-/// has nothing to do and all its own messages are answered (Dijkstra and Scholten, 1980): so when the root has all its
-/// answers, nothing happens anywhere. Of one worker's answers to another, the first sent is the first to come.
+/// Every message of a pass is answered. A worker answers the message that engaged it only when it has nothing left to
+/// do and all its own messages are answered (Dijkstra and Scholten, 1980). So when the root has all its answers, no
+/// worker is active and no message is in flight. The answers from one worker to another must arrive in the order in
+/// which they were sent.
 class PassProtocol {
  public:
   struct Options {
     rpc::WorkerId self = 0;
     rpc::WorkerId root = 0;
-    bool fast = false;          ///< an answer also waits for all of this worker's graph
-    bool mark_first = false;    ///< of the root: do not try without marking
-    bool all_fed = false;       ///< this worker had ended already: its send nodes have had their gradients
-    uint64_t reports_made = 0;  ///< by this worker in this context before
+    bool fast = false;          ///< an answer also waits until all of this worker's graph has run
+    bool mark_first = false;    ///< root only: mark before the first run
+    bool all_fed = false;       ///< this worker ended its part before: all its send nodes have had their gradients
+    uint64_t reports_made = 0;  ///< number of earlier reports of this worker in this context
   };
 
   explicit PassProtocol(const Options& options) : options_(options) {}
-  /// What is to be done since the last time, in this order.
+  /// Returns the actions requested since the last call, to be carried out in this order.
   std::vector<PassAction> take() { return std::exchange(out_, {}); }
 
-  // ---- messages from others. Each is answered by one of the actions, unless said otherwise.
-  /// Gradients for a send node. False: it has had its gradients; to be refused by the caller.
+  // ---- messages from other workers. Each is answered by an action, unless stated otherwise.
+  /// Gradients for a send node. Returns false if it already had its gradients; the caller must then refuse the message.
   bool gradient(PassToken token, MessageId message, bool resolved);
   /// The pass will reach these send nodes.
   void mark(PassToken token, const std::vector<MessageId>& messages);
-  /// All marks are set: what is not marked will get no gradient.
+  /// All marks are set: unmarked send nodes will get no gradient.
   void resolve(PassToken token);
   /// The pass has failed.
   void over(PassToken token, rpc::WorkerId from);
 
-  // ---- what happens here
-  void start();                   ///< of the root
-  bool run_ended(bool finished);  ///< true: more has come, run it again
+  // ---- local events
+  void start();                   ///< root only
+  bool run_ended(bool finished);  ///< returns true if more gradients have arrived: run the graph again
   void walked(const std::vector<RemoteEdge>& reached);
-  /// A gradient is about to be sent. False: the pass has failed, do not.
+  /// A gradient is about to be sent. Returns false if it must not be, because the pass has failed.
   bool sending(rpc::WorkerId to);
-  void answered(const std::vector<WorkerReport>& reports);  ///< one of this worker's messages
-  void over_answered();                                     ///< ... that the pass is over, or it could not be sent
-  void telling_over(std::size_t more);                      ///< ... is sent to more workers than the protocol had named
+  void answered(const std::vector<WorkerReport>& reports);  ///< one of this worker's messages was answered
+  void over_answered();                                     ///< an over was answered, or could not be sent
+  void telling_over(std::size_t more);                      ///< the caller sends `more` overs without a SendOver action
   void fail();
 
   bool failed() const noexcept { return failed_; }
   bool idle() const noexcept { return !running_; }
   bool resolved() const noexcept { return stage_ == Stage::resolved; }
-  bool was_stuck() const noexcept { return was_stuck_; }  ///< of the root: had to mark
+  bool was_stuck() const noexcept { return was_stuck_; }  ///< root only: had to mark
   bool is_marked(MessageId message) const { return marked_.contains(message); }
   uint64_t reports_made() const noexcept { return reports_made_; }
 
@@ -93,7 +94,7 @@ class PassProtocol {
   Stage stage_ = Stage::gradients;
   bool engaged_ = false;  // by `parent_`, which is not answered yet
   PassToken parent_ = 0;
-  std::size_t outstanding_ = 0;  // own messages without an answer
+  std::size_t outstanding_ = 0;  // this worker's unanswered messages
   std::size_t walking_ = 0;
   bool running_ = false, run_again_ = false;
   bool has_graph_ = false;
@@ -102,9 +103,9 @@ class PassProtocol {
   std::unordered_set<MessageId> fed_, marked_;
   std::size_t marked_unfed_ = 0;
   uint64_t reports_made_ = options_.reports_made;
-  std::map<rpc::WorkerId, WorkerReport> reports_;  // heard and not handed on; of the root: all
-  std::unordered_set<rpc::WorkerId> told_;         // whom this worker has sent anything in this pass
-  std::unordered_set<rpc::WorkerId> over_told_;    // ... that the pass is over
+  std::map<rpc::WorkerId, WorkerReport> reports_;  // received and not forwarded yet; on the root: all
+  std::unordered_set<rpc::WorkerId> told_;         // workers to which this one has sent anything in this pass
+  std::unordered_set<rpc::WorkerId> over_told_;    // workers that were sent an over, or need none
 
   bool failed_ = false, ended_ = false;
   bool over_begun_ = false, over_heard_ = false;

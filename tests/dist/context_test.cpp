@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(nested_context_is_rejected) {
   const Group group(1);
   const Context context(group[0]);
   BOOST_CHECK_EXCEPTION(const Context second(group[0]), AutogradError,
-                        says("recorded in context 0.", "already; contexts do not nest"));
+                        says("already recorded in context 0.", "contexts do not nest"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

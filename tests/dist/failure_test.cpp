@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(backward_times_out_while_worker_is_busy) {
     finished.count_down();
   };
   BOOST_CHECK_EXCEPTION(backward(context, {root}, {.retain_graph = true, .timeout = 200ms}), rpc::TimeoutError,
-                        says("not done in time"));
+                        says("backward: timed out"));
   release.set_value();
   finished.wait();
   BOOST_TEST(Cluster::eventually([&] { return group.counters(1).passes == 0; }));

@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(fast_times_out_on_an_unused_output) {
   const Context context(group[0]);
   const Tensor root = loss(true);
   BOOST_CHECK_EXCEPTION(backward(context, {root}, {.retain_graph = true, .mode = Mode::fast, .timeout = 100ms}),
-                        rpc::TimeoutError, says("not done in time", "the roots do not depend on"));
+                        rpc::TimeoutError, says("backward: timed out", "the roots do not depend on"));
   // The context and the graph are still usable. The context keeps the gradients that FAST computed before it failed.
   backward(context, {root}, {.timeout = 60s});
   BOOST_TEST(group.counters(0).passes == 0);

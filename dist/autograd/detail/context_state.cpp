@@ -18,7 +18,7 @@ ContextState::ContextState(ContextId id, std::shared_ptr<Census> census) : id_(i
 ContextState::~ContextState() { census_->contexts.fetch_sub(1, std::memory_order_relaxed); }
 
 void ContextState::add_known(rpc::WorkerId worker) {
-  if (worker == worker_of(id_)) return;  // it is the one that releases
+  if (worker == worker_of(id_)) return;  // the maker starts the release itself
   const std::lock_guard lock(mutex_);
   const auto place = std::lower_bound(known_.begin(), known_.end(), worker);
   if (place == known_.end() || *place != worker) known_.insert(place, worker);
@@ -89,7 +89,7 @@ std::shared_ptr<Pass> ContextState::pass() const {
   return pass_;
 }
 
-/// With the lock; so the constructor of Pass must not lock this context.
+/// Call with the lock. The constructor of Pass therefore must not lock this context.
 std::shared_ptr<Pass> ContextState::begin_locked(const PassHeader& header, bool mark_first,
                                                  rpc::Clock::time_point deadline,
                                                  const std::shared_ptr<Transmitter>& transmitter) {
@@ -109,7 +109,7 @@ std::shared_ptr<Pass> ContextState::find_or_begin_pass(const PassHeader& header,
   if (pass_) return pass_;
   TENDRIL_CHECK_AS(AutogradError, !released_, "backward: the context has been released");
   TENDRIL_CHECK_AS(AutogradError, std::find(failed_.begin(), failed_.end(), header.pass) == failed_.end(),
-                   "backward: this pass is over");
+                   "backward: this pass has already failed");
   return begin_locked(header, false, deadline, transmitter);
 }
 

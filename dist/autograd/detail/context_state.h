@@ -30,7 +30,7 @@ class ContextState final : public tendril::autograd::GradientSink, public std::e
   const std::shared_ptr<Census>& census() const noexcept { return census_; }
 
   // ---- recording
-  void add_known(rpc::WorkerId worker);  ///< it has been sent a call in this context
+  void add_known(rpc::WorkerId worker);  ///< called when a call in this context is sent to the worker
   std::vector<rpc::WorkerId> known() const;
   /// Throws AutogradError while a pass is running.
   void add_send(Ref<SendNode> node);
@@ -39,14 +39,14 @@ class ContextState final : public tendril::autograd::GradientSink, public std::e
   void accumulate(const tendril::autograd::Edge& target, Tensor gradient) override;
   Gradients gradients() const;
   void scale_gradients(const std::vector<Tensor>& leaves, double factor);
-  /// As Container's. False: there is one.
+  /// Installs the taker, as in Container. Returns false if the context already has one.
   bool take_gradients(Container::Taker taker);
   void stop_taking() noexcept;
   void set_gradients(const std::vector<Gradients::Entry>& entries);
 
   // ---- passes
   std::vector<Ref<SendNode>> sends() const;
-  Ref<SendNode> send(MessageId message) const;  ///< null if there is none
+  Ref<SendNode> send(MessageId message) const;  ///< null if it is unknown
   std::shared_ptr<Pass> pass() const;
   /// Returns the running pass, which may be another, or begins this one. Throws AutogradError if this pass has failed
   /// here before, or the context was released.
@@ -59,7 +59,7 @@ class ContextState final : public tendril::autograd::GradientSink, public std::e
   void end_pass(Pass& pass, bool finished, uint64_t reports_made);
   void note_failed(PassId pass);  ///< also a pass that never ran here
 
-  /// Of the root: a pass had to mark, so the next one begins with marking.
+  /// Root only: a pass had to mark, so later ones begin with marking.
   void set_stuck();
 
   /// Frees the contents, outside all locks, and returns the workers that were called in this context.

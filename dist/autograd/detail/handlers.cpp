@@ -14,14 +14,14 @@ namespace tendril::dist::autograd {
 
 /// Handles requests at the container of the agent that received them.
 struct Handlers {
-  /// Returns the pass of a message; begins it if this is its first message here. Returns null, with `call` taken, if
-  /// the previous pass has failed but not ended yet: `again` is called when it has.
+  /// Returns the pass of a message; begins it if this is its first message here. If the previous pass has failed but
+  /// not ended yet, moves from `call`, returns null, and passes the call to `again` when that pass has ended.
   static std::shared_ptr<detail::Pass> pass_of(rpc::InboundCall& call, const detail::PassHeader& header,
                                                const std::function<void(rpc::InboundCall)>& again) {
     const auto container = Container::of(call.agent());
     const rpc::WorkerId root = worker_of(header.pass);
-    TENDRIL_CHECK_AS(rpc::MessageError, root >= 0 && root < container->world_size_, "backward: a pass of rank ", root,
-                     ", which is not in this group");
+    TENDRIL_CHECK_AS(rpc::MessageError, root >= 0 && root < container->world_size_,
+                     "backward: received a message of a pass of rank ", root, ", which is not in this group");
     const auto context = container->require(header.context, "backward");
     auto pass = context->find_or_begin_pass(header, call.context().deadline, container->transmitter_);
     if (pass->id() == header.pass) return pass;
@@ -29,7 +29,8 @@ struct Handlers {
     TENDRIL_CHECK_AS(AutogradError, worker_of(pass->id()) == root && pass->id() < header.pass,
                      "backward: another backward of this context is running, begun by rank ", worker_of(pass->id()));
     auto kept = std::make_shared<rpc::InboundCall>(std::move(call));
-    pass->fail(std::make_exception_ptr(AutogradError("backward: cancelled by its root, which has begun another")));
+    pass->fail(
+        std::make_exception_ptr(AutogradError("backward: cancelled by its root, which has begun another backward")));
     pass->abandon();
     pass->when_ended([kept, again] { again(std::move(*kept)); });
     return nullptr;
@@ -89,7 +90,7 @@ const rpc::detail::FunctionEntry& entry() {
 
 }  // namespace
 
-// The name of each type makes the request's id.
+// The id of each request is derived from the name of its type.
 
 struct ContextGradient {
   static constexpr bool kOnReader = true;

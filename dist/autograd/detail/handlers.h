@@ -4,16 +4,17 @@
 
 #include "tendril/rpc/call/function.h"
 
-/// The requests of dist/ as functions that agents serve.
+/// The requests of distributed autograd, as functions that agents serve.
 namespace tendril::dist::autograd::detail {
 
 enum class RequestKind : uint8_t { gradient, mark, resolve, over, release };
 
 rpc::FunctionId function_of(RequestKind kind);
 
-/// Has this process serve them. Not by static initialisation: a static library would drop it.
+/// Registers these functions in this process. Not done by static initialisation, which the linker would drop from a
+/// static library.
 void serve_requests();
-/// ... and its part of a graph, for graph.h.
+/// Registers the function with which `graph` of graph.h fetches a worker's part.
 void serve_graphs();
 
 }  // namespace tendril::dist::autograd::detail

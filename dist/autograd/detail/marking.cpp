@@ -1,4 +1,4 @@
-// A pass's marking: which send nodes the roots depend on (docs/distributed_autograd.md).
+// The marking of a pass: finds the send nodes that the roots depend on (docs/distributed_autograd.md).
 #include "tendril/dist/autograd/detail/pass.h"
 
 namespace tendril::dist::autograd::detail {

@@ -11,11 +11,12 @@
 #include "tendril/rpc/wire/message.h"
 #include "tendril/tensor/tensor.h"
 
-/// What workers say to each other about contexts and passes: requests of functions that every agent with a Container
-/// serves. Layouts are in docs/distributed_autograd.md. Reading throws rpc::MessageError.
+/// The messages between workers about contexts and passes: requests to functions that every agent with a Container
+/// serves. Their layouts are in docs/distributed_autograd.md. The `read_` functions throw rpc::MessageError if a
+/// message is malformed.
 namespace tendril::dist::autograd::detail {
 
-/// Which pass, and how it goes about it.
+/// Identifies a pass, and holds its options and state.
 struct PassHeader {
   ContextId context = 0;
   PassId pass = 0;
@@ -27,7 +28,7 @@ struct PassHeader {
 struct GradientMessage {
   PassHeader header;
   MessageId message = 0;
-  std::vector<Tensor> gradients;  ///< one for each output of the send node; undefined: zero
+  std::vector<Tensor> gradients;  ///< one per output of the send node; undefined means zero
 };
 
 struct MarkMessage {
@@ -37,16 +38,16 @@ struct MarkMessage {
 
 struct ReleaseMessage {
   ContextId context = 0;
-  uint64_t oldest_alive = 0;  ///< of the contexts of its maker, by number: what is older has been released
+  uint64_t oldest_alive = 0;  ///< count of the maker's oldest living context: all older ones have been released
 };
 
 /// The answer to a gradient, a mark or a resolve.
 struct Answer {
   std::vector<WorkerReport> reports;
-  std::exception_ptr error;  ///< null: none
+  std::exception_ptr error;  ///< null on success
 };
 
-/// Each gradient goes to the device in its place of `to`.
+/// `to[i]` is the device to which gradient i is sent.
 rpc::Message write_gradient(const PassHeader& header, MessageId message, std::span<Tensor> gradients,
                             const std::vector<Device>& to);
 rpc::Message write_mark(const PassHeader& header, const std::vector<MessageId>& messages);
@@ -60,13 +61,13 @@ PassHeader read_resolve(rpc::Message& request);
 PassHeader read_over(rpc::Message& request);
 ReleaseMessage read_release(rpc::Message& request);
 
-/// The answer to an over or a release. `incomplete`: a worker that should have heard of it cannot be reached from here,
-/// so whoever began must tell everybody.
+/// The answer to an over or a release. `incomplete`: a worker to which the message must be forwarded cannot be reached,
+/// so the worker that started it must send it to all workers.
 rpc::Message write_heard(bool incomplete);
 bool read_heard(rpc::Message& reply);
 
 rpc::Message write_answer(const std::vector<WorkerReport>& reports);
-/// `self` is the worker that reports it. An error that came from another worker keeps that one's name.
+/// `self` is the name of the worker that reports the error. A RemoteError keeps the name of the worker that it names.
 rpc::Message write_error(const std::exception_ptr& error, const std::string& self);
 Answer read_answer(rpc::Message& reply);
 

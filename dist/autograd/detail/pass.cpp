@@ -48,14 +48,14 @@ Pass::~Pass() = default;
 
 std::exception_ptr Pass::too_late() {
   return std::make_exception_ptr(rpc::TimeoutError(
-      "backward: not done in time; a worker takes longer, or (Mode::fast) a message was recorded that the roots do not "
-      "depend on"));
+      "backward: timed out: a worker takes longer than the timeout, or (Mode::fast) the roots do not depend on every "
+      "recorded message"));
 }
 
 // ---- the root
 
 void Pass::run_from(const std::vector<Tensor>& roots) {
-  const cuda::DefaultStreams in_order;  // where gradients arrive
+  const cuda::DefaultStreams in_order;  // gradients arrive on the default streams
   graph_.set_roots(roots);
   Lock lock(mutex_);
   protocol_.start();
@@ -76,7 +76,7 @@ void Pass::run_from(const std::vector<Tensor>& roots) {
       const Ref<rpc::FutureState<void>> wake = wake_;
       const bool in_time = !protocol_.failed();
       lock.unlock();
-      // Once it has failed: until all who take part have heard, each call of which has its own deadline.
+      // After a failure, wait until all participants have acknowledged it. Each of these calls has its own deadline.
       if (wake->wait_until(in_time ? deadline_ : rpc::Clock::time_point::max())) continue;
       fail(too_late());
     }
@@ -104,7 +104,7 @@ void Pass::gradient(rpc::InboundCall call, GradientMessage message) {
     calls_.erase(token);
     lock.unlock();
     return again.reply(
-        write_error(std::make_exception_ptr(AutogradError("backward: the same message got gradients twice")),
+        write_error(std::make_exception_ptr(AutogradError("backward: received gradients for the same message twice")),
                     transmitter_->self().name));
   }
   if (!protocol_.failed()) fed_.push_back({message.message, from, std::move(message.gradients)});

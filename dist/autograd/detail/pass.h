@@ -22,8 +22,8 @@
 
 namespace tendril::dist::autograd::detail {
 
-/// One worker's part in one backward over one context: joins the protocol, which knows no tensors, to the graph, the
-/// engine and the agent. Made by the first message of the pass, or, on the root, by backward.
+/// One worker's part in one backward over one context: connects the protocol, which does not handle tensors, to the
+/// graph, the engine and the agent. Created by the first message of the pass or, on the root, by backward.
 ///
 /// Thread-safe. One thread at a time runs the graph: the thread that called backward on the root's worker, a thread of
 /// the pool on the others.
@@ -31,9 +31,9 @@ class Pass final : public std::enable_shared_from_this<Pass> {
  public:
   struct Options {
     PassHeader header;
-    bool mark_first = false;    ///< of the root
-    bool all_fed = false;       ///< this worker has ended its part before
-    uint64_t reports_made = 0;  ///< by this worker in this context before
+    bool mark_first = false;    ///< root only
+    bool all_fed = false;       ///< this worker ended its part before
+    uint64_t reports_made = 0;  ///< number of earlier reports of this worker in this context
     rpc::Clock::time_point deadline = rpc::Clock::time_point::max();
   };
   Pass(const Options& options, std::shared_ptr<ContextState> context, std::shared_ptr<Transmitter> transmitter);
@@ -41,7 +41,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
 
   PassId id() const noexcept { return header_.pass; }
 
-  /// Of the root: returns when the pass is over on all workers, or rethrows its error.
+  /// Root only: runs the pass. Returns, or rethrows the pass's error, when the pass is over on all workers.
   void run_from(const std::vector<Tensor>& roots);
 
   // ---- messages of other workers
@@ -50,12 +50,12 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   void resolve(rpc::InboundCall call);
   void over(rpc::InboundCall call);
 
-  /// Cancels the pass here, for this reason.
+  /// Cancels the pass on this worker with this error. No effect if the pass has already failed.
   void fail(const std::exception_ptr& error);
   /// Lets a failed pass end without a message from its root, because the root is lost or has begun another pass.
   void abandon();
   bool failed() const;
-  /// Calls `f` when this worker's part has ended; immediately, if it has.
+  /// Calls `f` when this worker's part has ended, or immediately if it already has.
   void when_ended(std::function<void()> f);
 
   /// The pass whose graph this thread is running; null if it is running none.
@@ -68,7 +68,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
 
   static std::exception_ptr too_late();
   PassToken keep(rpc::InboundCall call);
-  /// Unlocks, and carries out the actions of the protocol.
+  /// Releases the lock and carries out the actions of the protocol.
   void act(Lock& lock);
   struct Ending;
   std::optional<Ending> take_ending(const std::vector<PassAction>& actions);
@@ -76,7 +76,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   void reply(PassToken token, rpc::Message message);
   void notify_root(bool Pass::*flag);
   void request_run();
-  bool run_once();  ///< true: again
+  bool run_once();  ///< returns true if it must be called again
   bool is_marked(MessageId message) const;
   void walk_sends(const std::vector<MessageId>& messages);
   void walk_roots();
@@ -98,15 +98,15 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   PassProtocol protocol_;
   std::exception_ptr error_;
   PassToken next_token_ = 1;
-  std::unordered_map<PassToken, rpc::InboundCall> calls_;  // to be answered
-  std::vector<Fed> fed_;                                   // to be given to the task
+  std::unordered_map<PassToken, rpc::InboundCall> calls_;  // not answered yet
+  std::vector<Fed> fed_;                                   // received, not yet added to the task
   bool abandoned_ = false;
   bool ended_ = false;
-  bool over_incomplete_ = false;  // some workers may not have received that the pass has failed
+  bool over_incomplete_ = false;  // some workers may not know that the pass has failed
   bool told_everyone_ = false;
   std::vector<std::function<void()>> at_end_;
 
-  // Of the root: the reasons to wake its thread.
+  // Root only: the reasons to wake its thread.
   bool work_ = false, walk_roots_ = false, done_ = false;
   Ref<rpc::FutureState<void>> wake_;
 

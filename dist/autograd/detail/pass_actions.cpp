@@ -34,7 +34,7 @@ std::exception_ptr named_backward(const std::exception_ptr& error) {
       if (!text.starts_with(request)) continue;
       return std::make_exception_ptr(rpc::PeerLostError("backward" + text.substr(request.size()), lost.may_have_run()));
     }
-  } catch (...) {  // names no request
+  } catch (...) {  // only PeerLostError names the request
   }
   return error;
 }
@@ -43,8 +43,7 @@ std::exception_ptr named_backward(const std::exception_ptr& error) {
 /// deadline of backward.
 constexpr std::chrono::milliseconds kOverTimeout{10'000}, kLateOverTimeout{500};
 
-/// std::visit's argument: one function per alternative. Without a function for all others, a new action must be
-/// handled.
+/// An overload set for std::visit. It has no catch-all, so an action without a handler does not compile.
 template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
@@ -54,7 +53,7 @@ Overloaded(F...) -> Overloaded<F...>;  // for Clang before 17
 
 }  // namespace
 
-/// What ends with a pass, moved out of it under its lock.
+/// The state that ends with a pass. It is moved out of the pass under its lock, and used without the lock.
 struct Pass::Ending {
   bool finished = false;
   uint64_t reports_made = 0;
@@ -80,7 +79,7 @@ void Pass::act(Lock& lock) {
   const auto alive = shared_from_this();
   const auto carry_out = Overloaded{
       [&](const pass_action::Answer& one) { reply(one.message, write_answer(one.reports)); },
-      // A failed pass keeps its error, so it is read without the lock.
+      // The error of a failed pass does not change, so reading it needs no lock.
       [&](const pass_action::Refuse& one) { reply(one.message, write_error(error_, transmitter_->self().name)); },
       [&](const pass_action::AnswerOver& one) { reply(one.message, write_heard(over_incomplete)); },
       [&](const pass_action::SendMark& one) { call_and_settle(one.to, write_mark(header, one.messages)); },
@@ -96,8 +95,8 @@ void Pass::act(Lock& lock) {
   for (const PassAction& action : actions) std::visit(carry_out, action);
 }
 
-/// With the lock: an action of another thread must not find a part that has ended. Empty if the pass does not end, or
-/// has ended before.
+/// Call with the lock, so that actions of other threads do not find a part that has ended. Returns nullopt if the
+/// actions do not end the pass, or it has ended before.
 std::optional<Pass::Ending> Pass::take_ending(const std::vector<PassAction>& actions) {
   const auto is_end = [](const PassAction& action) { return std::holds_alternative<pass_action::End>(action); };
   if (std::none_of(actions.begin(), actions.end(), is_end) || std::exchange(ended_, true)) return std::nullopt;
@@ -172,7 +171,7 @@ void Pass::over_answered(rpc::Message* reply, const std::exception_ptr& error) {
     incomplete = read_heard(*reply);
   } catch (const rpc::PeerLostError&) {
     incomplete = true;
-  } catch (...) {  // it takes too long, or this agent is closing
+  } catch (...) {  // the call timed out, or this agent is closing
   }
   std::vector<rpc::WorkerInfo> everyone;
   if (incomplete && is_root_) everyone = transmitter_->peers();

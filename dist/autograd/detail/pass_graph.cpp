@@ -32,13 +32,13 @@ void PassGraph::begin(const IsSend& is_entry) {
 
 void PassGraph::feed(Fed& fed) {
   const auto found = entries_.find(fed.message);
-  TENDRIL_CHECK_AS(AutogradError, found != entries_.end(), "backward: gradients came for message ",
+  TENDRIL_CHECK_AS(AutogradError, found != entries_.end(), "backward: received gradients for message ",
                    worker_of(fed.message), ".", number_of(fed.message), ", which is not recorded in context ",
-                   worker_of(header_.context), ".", number_of(header_.context), " here");
+                   worker_of(header_.context), ".", number_of(header_.context), " on this worker");
   const auto& [node, first] = found->second;
   TENDRIL_CHECK_AS(AutogradError, node->to() == fed.from && node->outputs().size() == fed.gradients.size(),
                    "backward: message ", worker_of(fed.message), ".", number_of(fed.message), " with ",
-                   node->outputs().size(), " tensors went to rank ", node->to(), ", but rank ", fed.from, " sent ",
+                   node->outputs().size(), " tensors was sent to rank ", node->to(), ", but rank ", fed.from, " sent ",
                    fed.gradients.size(), " gradients for it");
   had_.insert(fed.message);
   for (std::size_t i = 0; i < fed.gradients.size(); ++i) task_->add_root(first + i, std::move(fed.gradients[i]));
@@ -77,7 +77,7 @@ std::vector<RemoteEdge> PassGraph::walk_sends(const std::vector<MessageId>& mess
   std::vector<const Node*> stack;
   for (const MessageId message : messages) {
     nodes.push_back(context_.send(message));
-    TENDRIL_CHECK_AS(AutogradError, nodes.back(), "backward: a message is to be marked that is not recorded here");
+    TENDRIL_CHECK_AS(AutogradError, nodes.back(), "backward: asked to mark a message that is not recorded here");
     stack.push_back(nodes.back().get());
   }
   return walk(std::move(stack));

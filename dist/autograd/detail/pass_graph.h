@@ -15,39 +15,41 @@
 
 namespace tendril::dist::autograd::detail {
 
-/// Gradients that have come for a send node.
+/// Gradients received for a send node.
 struct Fed {
   MessageId message;
   rpc::WorkerId from;
   std::vector<Tensor> gradients;
 };
 
-/// One worker's part of the graph in one pass: the GraphTask and which of its entries belong to which send node; and
-/// the walks that marking makes. Knows no protocol: what is marked it is told. Threads: `runs`, `begin`, `feed`,
-/// `drop`, `run` and `free` by one at a time; the walks by any.
+/// One worker's part of the graph in one pass: the GraphTask, its entries for each send node, and the walks for
+/// marking. Independent of the protocol: callers pass in which messages are marked. Thread-safety: the walks may run on
+/// any thread; one thread at a time may call the other functions.
 class PassGraph {
  public:
   using IsSend = std::function<bool(MessageId)>;
 
   PassGraph(const PassHeader& header, ContextState& context) : header_(header), context_(context) {}
 
-  /// Of the root worker, before all else: gradients of ones for these.
+  /// Root only, and called first: sets the roots, whose gradients are ones.
   void set_roots(const std::vector<Tensor>& roots);
 
   bool begun() const noexcept { return task_ != nullptr; }
-  /// The entries: the roots and the context's send nodes for which `is_entry` holds.
+  /// Creates the task. Its entries are the roots and the context's send nodes for which `is_entry` returns true.
   void begin(const IsSend& is_entry);
-  /// Throws AutogradError if the send node is not an entry, or others than its receiver sent these.
+  /// Adds gradients to the task. Throws AutogradError if the send node is not an entry, the gradients were not sent by
+  /// its receiver, or their number differs from that of its outputs.
   void feed(Fed& fed);
-  /// Completes the entries that have no gradient and for which `will_get_one` is false. Only the first call counts.
+  /// Drops the entries that have no gradient and for which `will_get_one` returns false. Only the first call has an
+  /// effect.
   void drop(const IsSend& will_get_one);
-  /// Runs what is ready. True: all of it has run.
+  /// Runs the nodes that are ready. Returns whether the whole graph has run.
   bool run() { return task_->run(); }
-  /// The task, to be destroyed where no lock is held: it gives the nodes back.
+  /// Returns the task. The caller must destroy it without holding a lock, because it releases the nodes.
   std::unique_ptr<tendril::autograd::GraphTask> free() noexcept { return std::move(task_); }
 
-  /// The recv nodes that can be reached from the roots, or from the context's send nodes of these messages, and were
-  /// reached by no walk before. Throws AutogradError if there is no such send node.
+  /// Return the recv nodes that can be reached from the roots, or from the context's send nodes of these messages, and
+  /// that no earlier walk has reached. `walk_sends` throws AutogradError if a message has no send node here.
   std::vector<RemoteEdge> walk_roots();
   std::vector<RemoteEdge> walk_sends(const std::vector<MessageId>& messages);
 
@@ -59,8 +61,8 @@ class PassGraph {
   std::vector<tendril::autograd::Edge> roots_;
   std::vector<Tensor> root_gradients_;
   std::unique_ptr<tendril::autograd::GraphTask> task_;
-  std::unordered_map<MessageId, std::pair<Ref<SendNode>, std::size_t>> entries_;  // and the first's place in the task
-  std::unordered_set<MessageId> had_;                                             // gradients
+  std::unordered_map<MessageId, std::pair<Ref<SendNode>, std::size_t>> entries_;  // with the first entry's index
+  std::unordered_set<MessageId> had_;                                             // messages whose gradients were added
   bool dropped_ = false;
 
   rpc::detail::Mutex walk_mutex_;

@@ -9,18 +9,18 @@
 
 namespace tendril::dist::autograd::detail {
 
-/// A pass's spans in the worker's trace, if there is one. Its gradients and marks are calls, and in it as such.
+/// Records a pass's spans in the worker's trace, if there is one. The trace contains the pass's messages as calls.
 /// Thread-safe.
 class PassTrace {
  public:
   using Span = rpc::detail::TraceSpan;
 
-  /// The worker's part begins.
+  /// Begins the span of the worker's part.
   PassTrace(const Transmitter& transmitter, PassId pass);
-  /// ... and ends.
+  /// Ends it.
   void ended(bool failed) const noexcept { record(Span::Kind::pass, begin_ns_, failed); }
 
-  /// What this thread does, until the end of the scope.
+  /// A span of this thread's work, which ends with the scope.
   class Slice {
    public:
     Slice(const PassTrace& trace, Span::Kind kind) noexcept;

@@ -29,7 +29,7 @@ void Transmitter::send(rpc::WorkerId to, rpc::Message request, rpc::PendingCallR
                        rpc::Clock::time_point deadline) {
   rpc::CallOptions options{.timeout = std::chrono::microseconds(0)};
   if (deadline != rpc::Clock::time_point::max()) {
-    // Not 0, which would be none.
+    // At least 1, because 0 means no timeout.
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(deadline - rpc::Clock::now());
     options.timeout = std::max(left, std::chrono::microseconds(1));
   }

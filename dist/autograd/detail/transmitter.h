@@ -12,20 +12,21 @@
 
 namespace tendril::dist::autograd::detail {
 
-/// Sends the requests of dist/ through an agent, until that is closed. Thread-safe.
+/// Sends the requests of dist/ through an agent until `close`. Thread-safe.
 class Transmitter {
  public:
   explicit Transmitter(rpc::Agent& agent);
 
   const rpc::WorkerInfo& self() const noexcept { return self_; }
   rpc::Executor& executor() const noexcept { return *executor_; }
-  rpc::detail::RunTime& run_time() noexcept { return run_time_; }  ///< of the parts of passes that run here
+  rpc::detail::RunTime& run_time() noexcept { return run_time_; }  ///< of this worker's parts of passes
   std::vector<rpc::WorkerInfo> peers() const;
   void close() noexcept;
-  std::shared_ptr<rpc::Agent> agent() const noexcept;  ///< null once it is closed
+  std::shared_ptr<rpc::Agent> agent() const noexcept;  ///< null after `close`
 
-  /// `f(reply or null, error or null)` is called once, as an I/O callback: by the thread that reads the reply, or at
-  /// once if the request could not be sent. Belongs to no context; `deadline` max(): no deadline but the peer's life.
+  /// Sends a request outside any context. `f(reply or null, error or null)` is called once, as an I/O callback: on the
+  /// thread that reads the reply, or immediately if the request could not be sent. A `deadline` of max() means none:
+  /// the call then waits as long as the peer lives.
   template <class F>
   void call(rpc::WorkerId to, rpc::Message request, rpc::Clock::time_point deadline, F f) {
     send(to, std::move(request), rpc::PendingCallRef(Ref<Call<F>>(new Call<F>(executor(), std::move(f)))), deadline);
@@ -49,7 +50,7 @@ class Transmitter {
   const Ref<rpc::Executor> executor_;  // outlives the agent
   rpc::detail::RunTime run_time_;
   mutable rpc::detail::Mutex mutex_;
-  std::shared_ptr<rpc::Agent> agent_;  // null once it is closed: until then each holds the other
+  std::shared_ptr<rpc::Agent> agent_;  // null after `close`; until then they own each other
 };
 
 }  // namespace tendril::dist::autograd::detail

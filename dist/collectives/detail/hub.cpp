@@ -11,8 +11,8 @@ namespace tendril::dist {
 namespace detail {
 
 namespace {
-/// Those of members that stopped before this worker made its end are forgotten when their deadlines have passed; more
-/// than a group can have members at once are refused.
+/// Number of join requests that are kept until their channel is added, which is as many as a group can have members.
+/// Further ones are refused. Requests of members that have stopped waiting are dropped.
 constexpr std::size_t kMaxEarly = 4096;
 constexpr std::size_t kMaxEnded = 1024;
 }  // namespace
@@ -28,13 +28,14 @@ std::shared_ptr<CollectiveHub> CollectiveHub::attach(rpc::Agent& agent) {
 std::shared_ptr<CollectiveHub> CollectiveHub::of(const rpc::Agent& agent) {
   if (auto hub = agent.part<CollectiveHub>()) return hub;
   throw rpc::UsageError("worker '" + agent.self().name +
-                        "' takes no part in collectives: call dist::enable_collectives() before rpc::init_rpc, or "
+                        "' does not take part in collectives: call dist::enable_collectives() before rpc::init_rpc, or "
                         "dist::attach_collectives for an agent of your own");
 }
 
 CollectiveHub::CollectiveHub(rpc::Agent& agent) : transmitter_(std::make_shared<Transmitter>(agent)) {}
 
-/// Those whose callers wait no more. With the lock; they are answered, with an error, when it has been given back.
+/// Moves the join requests whose callers have stopped waiting to `stale`. Call with the lock, and destroy `stale` after
+/// releasing it: that answers the requests with an error.
 void CollectiveHub::drop_stale(std::vector<rpc::InboundCall>& stale) {
   const auto now = rpc::Clock::now();
   for (auto at = early_.begin(); at != early_.end();) {
@@ -49,8 +50,8 @@ void CollectiveHub::add(const std::shared_ptr<Channel>& channel) {
   {
     const std::lock_guard lock(mutex_);
     const bool is_new = channels_.emplace(channel->key(), channel).second;
-    TENDRIL_CHECK_AS(rpc::UsageError, is_new, channel->name(), ": worker '", transmitter_->self().name,
-                     "' has one already; groups of the same workers that exist at the same time need tags");
+    TENDRIL_CHECK_AS(rpc::UsageError, is_new, channel->name(), ": already exists on worker '",
+                     transmitter_->self().name, "'; concurrent groups of the same workers need different tags");
     drop_stale(stale);
     const auto [first, last] = early_.equal_range(channel->key());
     for (auto at = first; at != last; ++at) early.push_back(std::move(at->second));
@@ -60,7 +61,7 @@ void CollectiveHub::add(const std::shared_ptr<Channel>& channel) {
 }
 
 void CollectiveHub::remove(const Channel& channel) noexcept {
-  std::shared_ptr<Channel> removed;  // dies after the lock is given back
+  std::shared_ptr<Channel> removed;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
   const auto found = channels_.find(channel.key());
   if (found == channels_.end() || found->second.get() != &channel) return;
@@ -87,7 +88,7 @@ void CollectiveHub::join(uint64_t key, rpc::InboundCall call) {
   std::vector<rpc::InboundCall> stale;
   std::shared_ptr<Channel> channel;
   {
-    // One lock for looking and keeping: a channel that was added between them would never hear of this call.
+    // Look up and keep under one lock: otherwise a channel that is added in between would never receive this call.
     const std::lock_guard lock(mutex_);
     if (const auto found = channels_.find(key); found != channels_.end()) channel = found->second;
     drop_stale(stale);
@@ -97,8 +98,8 @@ void CollectiveHub::join(uint64_t key, rpc::InboundCall call) {
     }
   }
   if (channel) return channel->joined(std::move(call));
-  call.reply(write_answer({Failure::other, "process group: too many workers wait for worker '" +
-                                               transmitter_->self().name + "' to make it"}));
+  call.reply(write_answer({Failure::other, "process group: too many workers are waiting for worker '" +
+                                               transmitter_->self().name + "' to create it"}));
 }
 
 std::vector<std::shared_ptr<Channel>> CollectiveHub::channels() const {

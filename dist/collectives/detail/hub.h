@@ -12,24 +12,26 @@
 
 namespace tendril::dist::detail {
 
-/// An agent's ends of process groups, by key; as the agent's message hook it hears of lost peers, and leaves messages
-/// alone. Thread-safe.
+/// The channels of an agent, by key. It is a message hook only to be notified of lost peers and of the agent's end, and
+/// ignores messages. Thread-safe.
 class CollectiveHub final : public rpc::MessageHook {
  public:
+  /// Attaches a hub to the agent.
   static std::shared_ptr<CollectiveHub> attach(rpc::Agent& agent);
-  /// Throws rpc::UsageError if `attach` was not called.
+  /// Returns the agent's hub. Throws rpc::UsageError if `attach` was not called.
   static std::shared_ptr<CollectiveHub> of(const rpc::Agent& agent);
 
   explicit CollectiveHub(rpc::Agent& agent);
 
   const std::shared_ptr<Transmitter>& transmitter() const noexcept { return transmitter_; }
-  /// Throws rpc::UsageError if there is a channel of this key. Those who came too early have joined then.
+  /// Adds a channel, and passes it the join requests that arrived before it was added. Throws rpc::UsageError if a
+  /// channel with this key exists.
   void add(const std::shared_ptr<Channel>& channel);
   void remove(const Channel& channel) noexcept;
   std::shared_ptr<Channel> find(uint64_t key) const;
-  /// Why the last channel of this key, which is gone, was: what late messages are answered with.
+  /// Returns the failure of the last channel with this key that was removed; late messages are answered with it.
   Failure last_failure(uint64_t key) const;
-  /// Another member's: of the channel of this key, or kept until there is one.
+  /// Passes another member's join request to the channel with this key, or keeps it until that channel is added.
   void join(uint64_t key, rpc::InboundCall call);
 
   // MessageHook
@@ -47,7 +49,7 @@ class CollectiveHub final : public rpc::MessageHook {
   const std::shared_ptr<Transmitter> transmitter_;
   mutable rpc::detail::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Channel>> channels_;
-  std::multimap<uint64_t, rpc::InboundCall> early_;  // by key
+  std::multimap<uint64_t, rpc::InboundCall> early_;  // join requests without a channel, by key
   std::map<uint64_t, Failure> ended_;
 };
 

@@ -43,7 +43,7 @@ std::string shapes_of(const RecordedNode& node) {
 std::string name_of(MessageId message) {
   return std::to_string(worker_of(message)) + "." + std::to_string(number_of(message));
 }
-/// The boxes of a message: s0_1, r0_1.
+/// Returns the DOT name of a message's box: s0_1 or r0_1.
 std::string box_of(char kind, MessageId message) {
   return std::string(1, kind) + std::to_string(worker_of(message)) + "_" + std::to_string(number_of(message));
 }

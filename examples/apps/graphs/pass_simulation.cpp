@@ -38,7 +38,7 @@ PassSimulation::PassSimulation(SimulatedGraph graph, const Options& options)
   for (const auto& [id, message] : graph_) {
     for (const WorkerId worker : {message.sender, message.receiver}) {
       if (worker < 0 || worker >= options.workers) {
-        throw std::invalid_argument("PassSimulation: a message is between ranks " + std::to_string(message.sender) +
+        throw std::invalid_argument("PassSimulation: got a message between ranks " + std::to_string(message.sender) +
                                     " and " + std::to_string(message.receiver) + " of " +
                                     std::to_string(options.workers));
       }
@@ -46,12 +46,12 @@ PassSimulation::PassSimulation(SimulatedGraph graph, const Options& options)
     for (const MessageId user : message.users) {
       const auto found = graph_.find(user);
       if (found == graph_.end() || found->second.sender != message.receiver) {
-        throw std::invalid_argument("PassSimulation: a user of a message is not sent by its receiver");
+        throw std::invalid_argument("PassSimulation: a user of a message was not sent by the message's receiver");
       }
     }
     if (message.used_by_root && message.receiver != options.root) {
       throw std::invalid_argument("PassSimulation: the roots are on rank " + std::to_string(options.root) +
-                                  ", a message that they use is not");
+                                  ", but a message that they use was received on another rank");
     }
   }
   for (WorkerId worker = 0; worker < options.workers; ++worker) workers_.emplace(worker, make(worker, false, 0));
@@ -66,7 +66,7 @@ PassSimulation::Worker PassSimulation::make(WorkerId id, bool all_fed, uint64_t 
                                     .reports_made = reports})};
 }
 
-// ---- looking
+// ---- queries
 
 std::string PassSimulation::to_string(const Event& event) {
   static constexpr const char* names[] = {"gradient", "mark", "resolve", "over", "the answer", "the answer to over"};
@@ -108,7 +108,7 @@ int PassSimulation::sent(Event::Kind kind) const {
   return found == counts_.end() ? 0 : found->second;
 }
 
-// ---- what happens
+// ---- events
 
 void PassSimulation::start() {
   transcript_.push_back("rank " + std::to_string(options_.root) + " starts");
@@ -160,7 +160,7 @@ void PassSimulation::deliver(const Event& event) {
     case Event::gradient:
       worker.here |= !protocol.failed();
       if (!protocol.gradient(event.token, event.messages.at(0), event.resolved)) {
-        throw std::logic_error("PassSimulation: the same message got gradients twice");
+        throw std::logic_error("PassSimulation: received gradients for the same message twice");
       }
       worker.fed.insert(event.messages.at(0));
       break;
@@ -173,7 +173,7 @@ void PassSimulation::deliver(const Event& event) {
       protocol.resolve(event.token);
       break;
     case Event::over:
-      if (!worker.here) {  // what comes late is refused
+      if (!worker.here) {  // the worker refuses late messages of the failed pass
         protocol.fail();
         (void)protocol.take();
         return post({.kind = Event::over_answer, .from = event.to, .to = event.from});
@@ -209,7 +209,7 @@ void PassSimulation::run_graph(WorkerId id) {
   act(id);
 }
 
-/// Runs the recv nodes that are ready: gradients have come from every entry that they can be reached from.
+/// Runs the recv nodes that are ready: every entry from which they can be reached has its gradients or was dropped.
 void PassSimulation::run_once(WorkerId id, Worker& worker) {
   PassProtocol& protocol = worker.protocol;
   if (!worker.begun) {
@@ -219,7 +219,8 @@ void PassSimulation::run_once(WorkerId id, Worker& worker) {
     }
   }
   for (const MessageId message : std::exchange(worker.fed, {})) {
-    if (!worker.entries.contains(message)) throw std::logic_error("PassSimulation: a gradient came for no entry");
+    if (!worker.entries.contains(message))
+      throw std::logic_error("PassSimulation: received a gradient for a message that is not an entry");
     worker.had.insert(message);
   }
   if (protocol.resolved()) {
@@ -247,7 +248,7 @@ void PassSimulation::run_once(WorkerId id, Worker& worker) {
   }
 }
 
-/// The recv nodes behind send nodes or roots that no walk of this worker has reached before.
+/// Returns the recv nodes behind send nodes or roots that no walk of this worker has reached before.
 std::vector<RemoteEdge> PassSimulation::behind(WorkerId id, const std::vector<MessageId>& sends, bool roots) {
   std::vector<RemoteEdge> reached;
   for (const auto& [message, one] : graph_) {
@@ -285,7 +286,7 @@ void PassSimulation::act(WorkerId id) {
 
 namespace {
 
-/// std::visit's argument: one function per alternative.
+/// An overload set for std::visit.
 template <class... F>
 struct Actions : F... {
   using F::operator()...;
@@ -349,7 +350,7 @@ void PassSimulation::carry_out(WorkerId id, const PassAction& action) {
   transcript_.push_back(line.str());
 }
 
-/// A worker that has ended knows of the pass only whether it failed: what comes late is refused then.
+/// A worker that has ended remembers only whether the pass failed. If it did, the worker refuses late messages.
 void PassSimulation::forget(WorkerId id) {
   Worker& worker = workers_.at(id);
   worker.here = false;
@@ -369,7 +370,7 @@ void PassSimulation::forget(WorkerId id) {
 
 namespace {
 
-/// The messages of the recv nodes behind these nodes.
+/// Returns the messages of the recv nodes behind these nodes.
 std::set<MessageId> received_behind(const RecordedPart& part, std::vector<uint32_t> stack) {
   std::set<MessageId> reached;
   std::vector<bool> seen(part.nodes.size());

@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(groups_may_be_subsets_and_overlap) {
     check(values(x)[0] == (odd ? 4 : 2));
     check(values(y)[0] == 6);
     check(values(z)[0] == (odd ? 3 : 0));
-    check_throws<rpc::UsageError>([&] { ProcessGroup(group[rank], mine); }, "process group of 'w", "has one already",
+    check_throws<rpc::UsageError>([&] { ProcessGroup(group[rank], mine); }, "process group of 'w", "already exists",
                                   "tag");
   });
 }

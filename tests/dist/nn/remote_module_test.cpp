@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(backward_starts_at_a_remote_root) {
     BOOST_CHECK_EXCEPTION(backward(context, loss), rpc::RemoteError, says("worker 'w1'"));  // its graph was freed
     BOOST_CHECK_EXCEPTION(backward(context, rpc::RRef<Tensor>()), AutogradError, says("refers to nothing"));
     BOOST_CHECK_EXCEPTION(backward(context, loss, {.create_graph = true}), AutogradError,
-                          says("create_graph is not supported over workers"));
+                          says("create_graph is not supported across workers"));
     backward(context, rpc::RRef<Tensor>(group[0], x.sum()));  // a root on this worker
     BOOST_TEST(values(get_gradients(context).at(x))[0] == values(x.grad())[0] + 1);
   }
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(second_derivatives_across_workers_are_rejected) {
   const Context context(group[0]);
   const Tensor loss = remote.forward<&Encoder::loss>(x * 1);
   BOOST_CHECK_EXCEPTION(backward(context, {loss}, {.create_graph = true}), AutogradError,
-                        says("create_graph is not supported over workers"));
+                        says("create_graph is not supported across workers"));
   BOOST_CHECK_EXCEPTION(autograd::grad({loss}, {x}, {}, {.create_graph = true}), AutogradError,
                         says("dist::autograd::backward"));
 }
