@@ -28,7 +28,7 @@ constexpr std::size_t kMaxReleased = 4096;
 /// When a worker is lost, this many contexts after its last one seen here are treated as released, because calls in
 /// them may still arrive. (If a third worker's call in a later context, or in a series not seen here, arrives after the
 /// loss, it makes a context that is never released.)
-constexpr uint64_t kUnheardOf = 64;
+constexpr uint64_t kUnseenContexts = 64;
 
 /// Returns the first number of messages and passes. Each incarnation starts at a random number, so that it hardly ever
 /// repeats a number of the previous incarnation. Numbers are compared only within a context.
@@ -264,7 +264,7 @@ void Container::send_release(rpc::WorkerId to, ContextId id, uint64_t oldest_ali
                        bool incomplete = false;
                        try {
                          if (error) std::rethrow_exception(error);
-                         incomplete = detail::read_heard(*reply);
+                         incomplete = detail::read_acknowledgement(*reply);
                        } catch (const rpc::TimeoutError&) {
                          return self->send_release(to, id, oldest_alive, attempt + 1, std::move(done));
                        } catch (const rpc::PeerLostError&) {
@@ -300,7 +300,7 @@ void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr&
       Released& released = released_[series];
       count = std::max({count, released.floor, released.counts.empty() ? 0 : *released.counts.rbegin()});
       const uint64_t after = released.lost_to > 0 ? released.lost_after : released.floor;  // kept from an earlier loss
-      released = {.floor = count + kUnheardOf, .lost_after = after, .lost_to = count + kUnheardOf};
+      released = {.floor = count + kUnseenContexts, .lost_after = after, .lost_to = count + kUnseenContexts};
     }
   }
   for (const auto& context : lost) context->release();
@@ -312,13 +312,13 @@ void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr&
   }
 }
 
-/// Undoes the margin of kUnheardOf contexts that `peer_lost` declared released: the peer is alive, and will itself
+/// Undoes the margin of kUnseenContexts contexts that `peer_lost` declared released: the peer is alive, and will itself
 /// release the contexts that this worker has not seen yet. A series whose floor has risen since does not change.
 void Container::peer_returned(const rpc::WorkerInfo& peer) noexcept {
   const std::lock_guard lock(mutex_);
   for (auto& [series, released] : released_) {
     if (worker_of(series << kCountBits) != peer.id || released.floor != released.lost_to) continue;
-    released.floor = released.lost_to -= std::min(kUnheardOf, released.lost_to);
+    released.floor = released.lost_to -= std::min(kUnseenContexts, released.lost_to);
   }
 }
 
@@ -382,12 +382,12 @@ Tensor Container::backward_here(ContextId id, const Tensor& output, const Tensor
   return sink.captured;
 }
 
-std::shared_ptr<void> Container::take_gradients(ContextId id, Taker taker) {
+std::shared_ptr<void> Container::intercept_gradients(ContextId id, GradientInterceptor interceptor) {
   const auto context = require(id, "backward");
-  TENDRIL_CHECK_AS(AutogradError, context->take_gradients(std::move(taker)),
+  TENDRIL_CHECK_AS(AutogradError, context->intercept_gradients(std::move(interceptor)),
                    "backward: another DistributedDataParallel already intercepts the gradients of context ",
                    text_of(id), " on worker '", self().name, "'");
-  return {context.get(), [context](void*) { context->stop_taking(); }};
+  return {context.get(), [context](void*) { context->stop_intercepting(); }};
 }
 
 void Container::set_gradients(ContextId id, const std::vector<Gradients::Entry>& entries) {

@@ -68,11 +68,11 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   Tensor backward_here(ContextId id, const Tensor& output, const Tensor& gradient, const Tensor& input);
   /// Called with each gradient of a leaf of this worker before it is added to the context's gradients, which are
   /// `held`. Returns true if the gradient must not be added. Runs with the context's gradients locked.
-  using Taker =
+  using GradientInterceptor =
       std::function<bool(const Ref<tendril::autograd::Node>& leaf, const Tensor& gradient, const Gradients& held)>;
-  /// Installs `taker` until the result is destroyed. Throws AutogradError if the context is unknown here or already has
-  /// one.
-  [[nodiscard]] std::shared_ptr<void> take_gradients(ContextId id, Taker taker);
+  /// Installs `interceptor` until the result is destroyed. Throws AutogradError if the context is unknown here or
+  /// already has one.
+  [[nodiscard]] std::shared_ptr<void> intercept_gradients(ContextId id, GradientInterceptor interceptor);
   /// Replaces the context's gradients of these leaves. Throws AutogradError if the context is unknown here.
   void set_gradients(ContextId id, const std::vector<Gradients::Entry>& entries);
   /// Implements `graph` of graph.h.

@@ -35,7 +35,7 @@ void PassProtocol::settle() {
   engaged_ = false;
   // No more messages can arrive once every reachable send node has had its gradients.
   if (!unfinished_ &&
-      (stage_ == Stage::gradients ? marked_.empty() : stage_ == Stage::resolved && marked_unfed_ == 0)) {
+      (stage_ == Stage::gradients ? marked_.empty() : stage_ == Stage::resolved && marked_pending_ == 0)) {
     end();
   }
   out_.emplace_back(Answer{parent_, std::move(reports)});
@@ -113,7 +113,7 @@ bool PassProtocol::gradient(PassToken token, MessageId message, bool resolved) {
     return true;
   }
   if (!fed_.insert(message).second) return false;
-  if (marked_.contains(message)) --marked_unfed_;
+  if (marked_.contains(message)) --marked_pending_;
   engage(token);
   if (resolved) learn_resolved();
   start_run();
@@ -127,11 +127,12 @@ void PassProtocol::mark(PassToken token, const std::vector<MessageId>& messages)
   }
   engage(token);
   if (stage_ == Stage::gradients) stage_ = Stage::marking;
-  // task 3.3: mark each message once (marked_, marked_unfed_); one Walk (walking_) goes from those that are new, if any
+  // task 3.3: mark each message once (marked_, marked_pending_); one Walk (walking_) goes from those that are new, if
+  // any
   std::vector<MessageId> news;
   for (const MessageId message : messages) {
     if (!marked_.insert(message).second) continue;
-    if (!options_.all_fed && !fed_.contains(message)) ++marked_unfed_;
+    if (!options_.all_received && !fed_.contains(message)) ++marked_pending_;
     news.push_back(message);
   }
   if (!news.empty()) {
@@ -190,7 +191,7 @@ void PassProtocol::answered(const std::vector<WorkerReport>& reports) {
     if (report.worker == options_.self) continue;  // this worker's own state is newer
     WorkerReport& known = reports_[report.worker];
     if (report.number >= known.number) known = report;
-    if (over_begun_) tell_over(report.worker);  // the worker that engaged it may have forgotten the pass
+    if (over_begun_) send_abort(report.worker);  // the worker that engaged it may have forgotten the pass
   }
   settle();
 }
@@ -204,19 +205,19 @@ void PassProtocol::fail() {
     engaged_ = false;
     out_.emplace_back(Refuse{parent_});
   }
-  if (is_root()) begin_over(options_.root);
+  if (is_root()) begin_abort(options_.root);
   settle_over();
 }
 
-void PassProtocol::begin_over(rpc::WorkerId except) {
+void PassProtocol::begin_abort(rpc::WorkerId except) {
   over_begun_ = true;
-  over_told_ = {options_.root, except, options_.self};
-  for (const rpc::WorkerId worker : told_) tell_over(worker);
-  for (const auto& [worker, report] : reports_) tell_over(worker);
+  abort_sent_ = {options_.root, except, options_.self};
+  for (const rpc::WorkerId worker : contacted_) send_abort(worker);
+  for (const auto& [worker, report] : reports_) send_abort(worker);
 }
 
-void PassProtocol::tell_over(rpc::WorkerId worker) {
-  if (!over_told_.insert(worker).second) return;
+void PassProtocol::send_abort(rpc::WorkerId worker) {
+  if (!abort_sent_.insert(worker).second) return;
   out_.emplace_back(SendOver{worker});
   ++overs_outstanding_;
 }
@@ -228,12 +229,12 @@ void PassProtocol::over(PassToken token, rpc::WorkerId from) {
   } else {
     over_heard_ = true;
     over_parent_ = token;
-    if (!over_begun_) begin_over(from);
+    if (!over_begun_) begin_abort(from);
   }
   settle_over();
 }
 
-void PassProtocol::telling_over(std::size_t more) { overs_outstanding_ += more; }
+void PassProtocol::sending_aborts(std::size_t more) { overs_outstanding_ += more; }
 
 void PassProtocol::over_answered() {
   --overs_outstanding_;

@@ -37,7 +37,7 @@ class PassProtocol {
     rpc::WorkerId root = 0;
     bool fast = false;          ///< an answer also waits until all of this worker's graph has run
     bool mark_first = false;    ///< root only: mark before the first run
-    bool all_fed = false;       ///< this worker ended its part before: all its send nodes have had their gradients
+    bool all_received = false;  ///< this worker ended its part before: all its send nodes have had their gradients
     uint64_t reports_made = 0;  ///< number of earlier reports of this worker in this context
   };
 
@@ -63,7 +63,7 @@ class PassProtocol {
   bool sending(rpc::WorkerId to);
   void answered(const std::vector<WorkerReport>& reports);  ///< one of this worker's messages was answered
   void over_answered();                                     ///< an over was answered, or could not be sent
-  void telling_over(std::size_t more);                      ///< the caller sends `more` overs without a SendOver action
+  void sending_aborts(std::size_t more);                    ///< the caller sends `more` overs without a SendOver action
   void fail();
 
   bool failed() const noexcept { return failed_; }
@@ -84,10 +84,10 @@ class PassProtocol {
   void start_run();
   void begin_marking();
   void learn_resolved();
-  void begin_over(rpc::WorkerId except);
-  void tell_over(rpc::WorkerId worker);
+  void begin_abort(rpc::WorkerId except);
+  void send_abort(rpc::WorkerId worker);
   void settle_over();
-  void told(rpc::WorkerId worker) { told_.insert(worker); }
+  void told(rpc::WorkerId worker) { contacted_.insert(worker); }
 
   const Options options_;
   std::vector<PassAction> out_;
@@ -101,11 +101,11 @@ class PassProtocol {
   bool unfinished_ = false;
   bool was_stuck_ = false;
   std::unordered_set<MessageId> fed_, marked_;
-  std::size_t marked_unfed_ = 0;
+  std::size_t marked_pending_ = 0;
   uint64_t reports_made_ = options_.reports_made;
   std::map<rpc::WorkerId, WorkerReport> reports_;  // received and not forwarded yet; on the root: all
-  std::unordered_set<rpc::WorkerId> told_;         // workers to which this one has sent anything in this pass
-  std::unordered_set<rpc::WorkerId> over_told_;    // workers that were sent an over, or need none
+  std::unordered_set<rpc::WorkerId> contacted_;    // workers to which this one has sent anything in this pass
+  std::unordered_set<rpc::WorkerId> abort_sent_;   // workers that were sent an over, or need none
 
   bool failed_ = false, ended_ = false;
   bool over_begun_ = false, over_heard_ = false;

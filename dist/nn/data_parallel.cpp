@@ -124,7 +124,7 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     run([&] {
       autograd::Container& container = *context.container();
       {
-        const auto taking = container.take_gradients(
+        const auto taking = container.intercept_gradients(
             context.id(), [this](const Ref<Node>& leaf, const Tensor& gradient, const autograd::Gradients& held) {
               const auto before = held.entries().find(leaf.get());
               return take(*leaf, gradient, before == held.entries().end() ? Tensor() : before->second.gradient);

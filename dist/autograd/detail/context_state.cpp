@@ -39,20 +39,20 @@ void ContextState::add_send(Ref<SendNode> node) {
 
 void ContextState::accumulate(const tendril::autograd::Edge& target, Tensor gradient) {
   const std::lock_guard lock(gradients_mutex_);
-  if (taker_ && taker_(target.node, gradient, gradients_)) return;
+  if (interceptor_ && interceptor_(target.node, gradient, gradients_)) return;
   gradients_.add(target.node, std::move(gradient));
 }
 
-bool ContextState::take_gradients(Container::Taker taker) {
+bool ContextState::intercept_gradients(Container::GradientInterceptor interceptor) {
   const std::lock_guard lock(gradients_mutex_);
-  if (taker_) return false;
-  taker_ = std::move(taker);
+  if (interceptor_) return false;
+  interceptor_ = std::move(interceptor);
   return true;
 }
 
-void ContextState::stop_taking() noexcept {
+void ContextState::stop_intercepting() noexcept {
   const std::lock_guard lock(gradients_mutex_);
-  taker_ = nullptr;
+  interceptor_ = nullptr;
 }
 
 void ContextState::set_gradients(const std::vector<Gradients::Entry>& entries) {
@@ -95,7 +95,7 @@ std::shared_ptr<Pass> ContextState::begin_locked(const PassHeader& header, bool 
                                                  const std::shared_ptr<Transmitter>& transmitter) {
   pass_ = std::make_shared<Pass>(Pass::Options{.header = header,
                                                .mark_first = mark_first,
-                                               .all_fed = header.pass == finished_,
+                                               .all_received = header.pass == finished_,
                                                .reports_made = reports_made_,
                                                .deadline = deadline},
                                  shared_from_this(), transmitter);

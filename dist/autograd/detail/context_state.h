@@ -39,9 +39,9 @@ class ContextState final : public tendril::autograd::GradientSink, public std::e
   void accumulate(const tendril::autograd::Edge& target, Tensor gradient) override;
   Gradients gradients() const;
   void scale_gradients(const std::vector<Tensor>& leaves, double factor);
-  /// Installs the taker, as in Container. Returns false if the context already has one.
-  bool take_gradients(Container::Taker taker);
-  void stop_taking() noexcept;
+  /// Installs the interceptor, as in Container. Returns false if the context already has one.
+  bool intercept_gradients(Container::GradientInterceptor interceptor);
+  void stop_intercepting() noexcept;
   void set_gradients(const std::vector<Gradients::Entry>& entries);
 
   // ---- passes
@@ -84,7 +84,7 @@ class ContextState final : public tendril::autograd::GradientSink, public std::e
 
   mutable rpc::detail::Mutex gradients_mutex_;
   Gradients gradients_;
-  Container::Taker taker_;
+  Container::GradientInterceptor interceptor_;
 };
 
 }  // namespace tendril::dist::autograd::detail

@@ -60,7 +60,7 @@ struct Handlers {
     const auto pass = context ? context->pass() : nullptr;
     if (pass && pass->id() == header.pass) return pass->over(std::move(call));
     if (context) context->note_failed(header.pass);  // later messages of the pass are refused
-    call.reply(detail::write_heard(false));
+    call.reply(detail::write_acknowledgement(false));
   }
 
   static void release(rpc::InboundCall call) {
@@ -70,7 +70,7 @@ struct Handlers {
     auto kept = std::make_shared<rpc::InboundCall>(std::move(call));
     // Answered after the workers to which this one forwards the release, so that the maker learns of lost workers.
     container->release_here(message.context, message.oldest_alive, from,
-                            [kept](bool incomplete) { kept->reply(detail::write_heard(incomplete)); });
+                            [kept](bool incomplete) { kept->reply(detail::write_acknowledgement(incomplete)); });
   }
 };
 

@@ -125,14 +125,14 @@ ReleaseMessage read_release(Message& request) {
   return read;
 }
 
-Message write_heard(bool incomplete) {
+Message write_acknowledgement(bool incomplete) {
   Message message;
   OutputArchive archive(message);
   archive.number<uint8_t>(incomplete);
   return message;
 }
 
-bool read_heard(Message& reply) {
+bool read_acknowledgement(Message& reply) {
   InputArchive archive(reply, "the answer to the end of a pass or a context");
   const bool incomplete = archive.number<uint8_t>() != 0;
   archive.finish();

@@ -63,8 +63,8 @@ ReleaseMessage read_release(rpc::Message& request);
 
 /// The answer to an over or a release. `incomplete`: a worker to which the message must be forwarded cannot be reached,
 /// so the worker that started it must send it to all workers.
-rpc::Message write_heard(bool incomplete);
-bool read_heard(rpc::Message& reply);
+rpc::Message write_acknowledgement(bool incomplete);
+bool read_acknowledgement(rpc::Message& reply);
 
 rpc::Message write_answer(const std::vector<WorkerReport>& reports);
 /// `self` is the name of the worker that reports the error. A RemoteError keeps the name of the worker that it names.

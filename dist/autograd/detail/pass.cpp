@@ -40,13 +40,13 @@ Pass::Pass(const Options& options, std::shared_ptr<ContextState> context, std::s
                  .root = worker_of(header_.pass),
                  .fast = header_.fast,
                  .mark_first = options.mark_first,
-                 .all_fed = options.all_fed,
+                 .all_received = options.all_received,
                  .reports_made = options.reports_made}),
       graph_(header_, *context_) {}
 
 Pass::~Pass() = default;
 
-std::exception_ptr Pass::too_late() {
+std::exception_ptr Pass::timeout_error() {
   return std::make_exception_ptr(rpc::TimeoutError(
       "backward: timed out: a worker takes longer than the timeout, or (Mode::fast) the roots do not depend on every "
       "recorded message"));
@@ -78,7 +78,7 @@ void Pass::run_from(const std::vector<Tensor>& roots) {
       lock.unlock();
       // After a failure, wait until all participants have acknowledged it. Each of these calls has its own deadline.
       if (wake->wait_until(in_time ? deadline_ : rpc::Clock::time_point::max())) continue;
-      fail(too_late());
+      fail(timeout_error());
     }
   }
   if (protocol_.was_stuck()) context_->set_stuck();
@@ -180,7 +180,7 @@ void Pass::request_run() {
 }
 
 bool Pass::run_once() {
-  std::vector<Fed> fed;
+  std::vector<ReceivedGradients> fed;
   Lock lock(mutex_);
   fed.swap(fed_);
   const bool resolved = protocol_.resolved();
@@ -198,7 +198,7 @@ bool Pass::run_once() {
       }
       const rpc::CallContextScope no_context{rpc::CallContext{}};
       if (!graph_.begun()) graph_.begin([&](MessageId message) { return !resolved || is_marked(message); });
-      for (Fed& one : fed) graph_.feed(one);
+      for (ReceivedGradients& one : fed) graph_.add_gradients(one);
       if (resolved) graph_.drop([&](MessageId message) { return is_marked(message); });
       finished = graph_.run();
     } catch (...) {

@@ -32,7 +32,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   struct Options {
     PassHeader header;
     bool mark_first = false;    ///< root only
-    bool all_fed = false;       ///< this worker ended its part before
+    bool all_received = false;  ///< this worker ended its part before
     uint64_t reports_made = 0;  ///< number of earlier reports of this worker in this context
     rpc::Clock::time_point deadline = rpc::Clock::time_point::max();
   };
@@ -66,7 +66,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
  private:
   using Lock = std::unique_lock<rpc::detail::Mutex>;
 
-  static std::exception_ptr too_late();
+  static std::exception_ptr timeout_error();
   PassToken keep(rpc::InboundCall call);
   /// Releases the lock and carries out the actions of the protocol.
   void act(Lock& lock);
@@ -84,7 +84,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   void answered(rpc::Message* reply, const std::exception_ptr& error);
   void over_answered(rpc::Message* reply, const std::exception_ptr& error);
   void call_and_settle(rpc::WorkerId to, rpc::Message request);
-  void tell_over(rpc::WorkerId to);
+  void send_abort(rpc::WorkerId to);
   void fail_locked(const std::exception_ptr& error);
 
   const PassHeader header_;
@@ -99,11 +99,11 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   std::exception_ptr error_;
   PassToken next_token_ = 1;
   std::unordered_map<PassToken, rpc::InboundCall> calls_;  // not answered yet
-  std::vector<Fed> fed_;                                   // received, not yet added to the task
+  std::vector<ReceivedGradients> fed_;                     // received, not yet added to the task
   bool abandoned_ = false;
   bool ended_ = false;
   bool over_incomplete_ = false;  // some workers may not know that the pass has failed
-  bool told_everyone_ = false;
+  bool abort_broadcast_ = false;
   std::vector<std::function<void()>> at_end_;
 
   // Root only: the reasons to wake its thread.

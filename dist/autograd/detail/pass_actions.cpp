@@ -81,10 +81,10 @@ void Pass::act(Lock& lock) {
       [&](const pass_action::Answer& one) { reply(one.message, write_answer(one.reports)); },
       // The error of a failed pass does not change, so reading it needs no lock.
       [&](const pass_action::Refuse& one) { reply(one.message, write_error(error_, transmitter_->self().name)); },
-      [&](const pass_action::AnswerOver& one) { reply(one.message, write_heard(over_incomplete)); },
+      [&](const pass_action::AnswerOver& one) { reply(one.message, write_acknowledgement(over_incomplete)); },
       [&](const pass_action::SendMark& one) { call_and_settle(one.to, write_mark(header, one.messages)); },
       [&](const pass_action::SendResolve& one) { call_and_settle(one.to, write_resolve(header)); },
-      [&](const pass_action::SendOver& one) { tell_over(one.to); },
+      [&](const pass_action::SendOver& one) { send_abort(one.to); },
       [&](const pass_action::Walk& one) { walk_sends(one.sends); },
       [&](pass_action::WalkRoots) { notify_root(&Pass::walk_roots_); },
       [&](pass_action::RunGraph) { is_root_ ? notify_root(&Pass::work_) : request_run(); },
@@ -147,14 +147,14 @@ void Pass::answered(rpc::Message* reply, const std::exception_ptr& error) {
     }
   }
   // All messages share one deadline, so it does not matter which of them reached it first.
-  if (answer.error && is_root_ && is_timeout(answer.error)) answer.error = too_late();
+  if (answer.error && is_root_ && is_timeout(answer.error)) answer.error = timeout_error();
   Lock lock(mutex_);
   if (answer.error) fail_locked(answer.error);
   protocol_.answered(answer.reports);
   act(lock);
 }
 
-void Pass::tell_over(rpc::WorkerId to) {
+void Pass::send_abort(rpc::WorkerId to) {
   const auto now = rpc::Clock::now();
   const auto deadline = std::min(now + kOverTimeout, std::max(deadline_, now + kLateOverTimeout));
   transmitter_->call(to, write_over(header_), deadline,
@@ -168,7 +168,7 @@ void Pass::over_answered(rpc::Message* reply, const std::exception_ptr& error) {
   bool incomplete = false;
   try {
     if (error) std::rethrow_exception(error);
-    incomplete = read_heard(*reply);
+    incomplete = read_acknowledgement(*reply);
   } catch (const rpc::PeerLostError&) {
     incomplete = true;
   } catch (...) {  // the call timed out, or this agent is closing
@@ -177,11 +177,11 @@ void Pass::over_answered(rpc::Message* reply, const std::exception_ptr& error) {
   if (incomplete && is_root_) everyone = transmitter_->peers();
   Lock lock(mutex_);
   over_incomplete_ |= incomplete;
-  if (told_everyone_) everyone.clear();
-  told_everyone_ |= !everyone.empty();
-  protocol_.telling_over(everyone.size());
+  if (abort_broadcast_) everyone.clear();
+  abort_broadcast_ |= !everyone.empty();
+  protocol_.sending_aborts(everyone.size());
   lock.unlock();
-  for (const rpc::WorkerInfo& worker : everyone) tell_over(worker.id);
+  for (const rpc::WorkerInfo& worker : everyone) send_abort(worker.id);
   lock.lock();
   protocol_.over_answered();
   act(lock);

@@ -30,7 +30,7 @@ void PassGraph::begin(const IsSend& is_entry) {
   for (std::size_t i = 0; i < root_gradients_.size(); ++i) task_->add_root(i, std::move(root_gradients_[i]));
 }
 
-void PassGraph::feed(Fed& fed) {
+void PassGraph::add_gradients(ReceivedGradients& fed) {
   const auto found = entries_.find(fed.message);
   TENDRIL_CHECK_AS(AutogradError, found != entries_.end(), "backward: received gradients for message ",
                    worker_of(fed.message), ".", number_of(fed.message), ", which is not recorded in context ",

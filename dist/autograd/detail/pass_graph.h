@@ -16,7 +16,7 @@
 namespace tendril::dist::autograd::detail {
 
 /// Gradients received for a send node.
-struct Fed {
+struct ReceivedGradients {
   MessageId message;
   rpc::WorkerId from;
   std::vector<Tensor> gradients;
@@ -39,7 +39,7 @@ class PassGraph {
   void begin(const IsSend& is_entry);
   /// Adds gradients to the task. Throws AutogradError if the send node is not an entry, the gradients were not sent by
   /// its receiver, or their number differs from that of its outputs.
-  void feed(Fed& fed);
+  void add_gradients(ReceivedGradients& fed);
   /// Drops the entries that have no gradient and for which `will_get_one` returns false. Only the first call has an
   /// effect.
   void drop(const IsSend& will_get_one);

@@ -264,7 +264,7 @@ void Channel::join(Deadline deadline) {
   // The others have requests pending at the first member, but it has none at them: only a check notices their loss.
   if (rank_ == 0 ? wait(lock, all_are_in, [&] { return awaited(); }) : wait(lock, all_are_in)) return;
   lock.unlock();
-  too_late(doing);
+  fail_by_timeout(doing);
 }
 
 void Channel::begin_generation(Lock& lock, uint64_t generation) {
@@ -395,7 +395,7 @@ Tensor Channel::receive(int from, uint32_t stage, uint32_t chunk, int64_t numel,
   if (!came) {
     const std::string doing = doing_locked();
     lock.unlock();
-    too_late(doing);
+    fail_by_timeout(doing);
   }
   Parked taken = std::move(parked_.at(place));
   parked_.erase(place);
@@ -418,7 +418,7 @@ void Channel::flush(std::size_t at_most) {
   if (wait(lock, [&] { return unanswered_ <= at_most; })) return;
   const std::string doing = doing_locked();
   lock.unlock();
-  too_late(doing);
+  fail_by_timeout(doing);
 }
 
 void Channel::check_time() {
@@ -432,7 +432,7 @@ void Channel::check_time() {
   }
   const std::string doing = doing_locked();
   lock.unlock();
-  too_late(doing);
+  fail_by_timeout(doing);
 }
 
 void Channel::deliver(rpc::InboundCall call, PartMessage part) {

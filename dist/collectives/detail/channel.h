@@ -99,7 +99,7 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   void status_received(int rank, uint64_t operation, bool left);
   Ranks awaited() const;  ///< the other members; during joining, those that have not joined. With the lock.
   void wake(Lock& lock);
-  [[noreturn]] void too_late(const std::string& doing);
+  [[noreturn]] void fail_by_timeout(const std::string& doing);
   /// "process group 'g', operation 3, all_reduce(sum) of float32 [2]"; between operations only the group's name.
   std::string doing_locked() const;
   std::string describe_missing(uint64_t operation) const;

@@ -80,7 +80,7 @@ std::string Channel::describe_missing(uint64_t operation) const {
   return text.empty() ? "all members take part, but it is still running" : text;
 }
 
-void Channel::too_late(const std::string& doing) {
+void Channel::fail_by_timeout(const std::string& doing) {
   uint64_t operation = 0;
   {
     const std::lock_guard lock(mutex_);

@@ -57,12 +57,12 @@ PassSimulation::PassSimulation(SimulatedGraph graph, const Options& options)
   for (WorkerId worker = 0; worker < options.workers; ++worker) workers_.emplace(worker, make(worker, false, 0));
 }
 
-PassSimulation::Worker PassSimulation::make(WorkerId id, bool all_fed, uint64_t reports) const {
+PassSimulation::Worker PassSimulation::make(WorkerId id, bool all_received, uint64_t reports) const {
   return {.protocol = PassProtocol({.self = id,
                                     .root = options_.root,
                                     .fast = options_.fast,
                                     .mark_first = options_.mark_first,
-                                    .all_fed = all_fed,
+                                    .all_received = all_received,
                                     .reports_made = reports})};
 }
 

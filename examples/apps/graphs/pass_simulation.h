@@ -101,7 +101,7 @@ class PassSimulation {
     bool here = false;
   };
 
-  Worker make(WorkerId id, bool all_fed, uint64_t reports) const;
+  Worker make(WorkerId id, bool all_received, uint64_t reports) const;
   void post(Event event);
   PassToken token_of(WorkerId sender);
   void run_graph(WorkerId id);

@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(context_belongs_to_one_data_parallel_module) {
     ProcessGroup members(group[0], names(1));
     DistributedDataParallel ddp(mine, members);
     const Context context(group[0]);
-    const auto taking = context.container()->take_gradients(
+    const auto taking = context.container()->intercept_gradients(
         context.id(), [](const auto&, const Tensor&, const Gradients&) { return false; });
     ddp.backward(context, mine.loss(group[0], batch(0)));
   });
