@@ -84,7 +84,7 @@ int main() {
     protocol.mark(8, {3});
     return same(answers(protocol), 1u);
   });
-  check("the worker's part ends when every marked message has received its gradient (marked_unfed_)", [] {
+  check("the worker's part ends when every marked message has received its gradient (marked_pending_)", [] {
     PassProtocol protocol = worker();
     protocol.gradient(6, 2, false);
     protocol.run_ended(false);  // its graph waits for more gradients
