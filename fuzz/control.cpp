@@ -1,5 +1,5 @@
 // Control messages of one peer, each as long as the two bytes before it say.
-#include "tendril/rpc/reference/control.h"
+#include "tendril/rpc/wire/control.h"
 
 #include "fuzz/input.h"
 #include "tendril/rpc/error.h"

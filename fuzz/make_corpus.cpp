@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "tendril/rpc/archive.h"
-#include "tendril/rpc/launch/rendezvous.h"
-#include "tendril/rpc/reference/control.h"
+#include "tendril/rpc/group/rendezvous.h"
+#include "tendril/rpc/wire/control.h"
 #include "tendril/rpc/wire/byte_order.h"
 #include "tendril/rpc/wire/hello.h"
 #include "tendril/rpc/wire/wire.h"

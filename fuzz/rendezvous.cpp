@@ -1,6 +1,6 @@
 // What workers of any kind say to rank 0's rendezvous: for each message a byte for the rank (an odd one ends its
 // session instead), a byte for whether it is to be admitted first, then the message with its length.
-#include "tendril/rpc/launch/rendezvous.h"
+#include "tendril/rpc/group/rendezvous.h"
 
 #include "fuzz/input.h"
 #include "tendril/rpc/error.h"

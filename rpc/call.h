@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "tendril/rpc/call/typed_call.h"
+#include "tendril/rpc/reference/typed_call.h"
 #include "tendril/rpc/default_agent.h"
 #include "tendril/rpc/rref.h"
 #include "tendril/tensor/export.h"

@@ -13,7 +13,7 @@ TENDRIL_API_BEGIN
 namespace tendril::rpc {
 
 namespace detail {
-/// Null unless a simulation is running (threads/simulator.h). Changes only while no other thread uses rpc.
+/// Null unless a simulation is running (system/simulator.h). Changes only while no other thread uses rpc.
 extern constinit Simulator* simulator;
 std::chrono::steady_clock::time_point simulated_now() noexcept;
 }  // namespace detail

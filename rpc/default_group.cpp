@@ -13,7 +13,7 @@
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/launch/simulated_launch.h"
 #include "tendril/rpc/reference/rref_context.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 #include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc {

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "tendril/rpc/call/run_time.h"
+#include "tendril/rpc/threads/run_time.h"
 #include "tendril/rpc/call_context.h"
 #include "tendril/tensor/export.h"
 #include "tendril/tensor/ref.h"

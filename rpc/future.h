@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "tendril/rpc/call/future_core.h"
-#include "tendril/rpc/call/unread_error.h"
+#include "tendril/rpc/threads/future_core.h"
+#include "tendril/rpc/threads/unread_error.h"
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/executor.h"
@@ -228,4 +228,4 @@ auto wait_all(std::vector<Future<T>> futures);
 
 TENDRIL_API_END
 
-#include "tendril/rpc/call/future_inl.h"
+#include "tendril/rpc/threads/future_inl.h"

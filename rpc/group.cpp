@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/launch/error_prefix.h"
-#include "tendril/rpc/launch/group_member.h"
-#include "tendril/rpc/launch/joining.h"
-#include "tendril/rpc/launch/leaving.h"
+#include "tendril/rpc/group/error_prefix.h"
+#include "tendril/rpc/group/group_member.h"
+#include "tendril/rpc/group/joining.h"
+#include "tendril/rpc/group/leaving.h"
 #include "tendril/rpc/launch/process_launch.h"
-#include "tendril/rpc/threads/mutex.h"
-#include "tendril/rpc/wire/error_message.h"
+#include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/call/error_message.h"
 
 namespace tendril::rpc {
 

@@ -8,7 +8,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/process_launch.h"
 #include "tendril/rpc/launch/spawn_registry.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/detail/switched_variable.h"
 

@@ -5,7 +5,7 @@
 #include <ostream>
 #include <utility>
 
-#include "tendril/rpc/call/typed_call.h"
+#include "tendril/rpc/reference/typed_call.h"
 #include "tendril/rpc/default_agent.h"
 #include "tendril/tensor/export.h"
 

@@ -13,9 +13,9 @@
 
 #include "tendril/rpc/clock.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/observe/log.h"
-#include "tendril/rpc/threads/mutex.h"
-#include "tendril/rpc/transport/private_file.h"
+#include "tendril/rpc/system/log.h"
+#include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/system/private_file.h"
 #include "tendril/rpc/transport/tls_pem.h"
 
 namespace tendril::rpc {

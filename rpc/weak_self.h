@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "tendril/rpc/reference/rref_state.h"
+#include "tendril/rpc/call/rref_state.h"
 #include "tendril/tensor/export.h"
 
 TENDRIL_API_BEGIN

@@ -8,7 +8,7 @@
 
 #include "bench/rpc/server.h"
 #include "tendril/rpc/call.h"
-#include "tendril/rpc/observe/trace.h"
+#include "tendril/rpc/threads/trace.h"
 
 namespace tendril::bench {
 

@@ -13,7 +13,7 @@
 #include "tendril/dist/autograd/detail/transmitter.h"
 #include "tendril/rpc/default_agent.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 
 namespace tendril::dist::autograd {
 

@@ -14,7 +14,7 @@
 #include "tendril/dist/autograd/ids.h"
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/message_hook.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 #include "tendril/tensor/export.h"
 
 namespace tendril::dist::autograd::detail {  // hidden

@@ -7,7 +7,7 @@
 
 #include "tendril/autograd/node.h"
 #include "tendril/dist/autograd/ids.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"

@@ -15,7 +15,7 @@
 
 #include "tendril/dist/checkpoint/detail/folder.h"
 #include "tendril/rpc/call_context.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/thread.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"

@@ -23,7 +23,7 @@
 #include "tendril/dist/autograd/container.h"
 #include "tendril/dist/detail/named_tensors.h"
 #include "tendril/rpc/future_scope.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 #include "tendril/tensor/detail/switched_variable.h"
 #include "tendril/tensor/raw.h"
 

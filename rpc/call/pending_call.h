@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "tendril/rpc/call/future_core.h"
+#include "tendril/rpc/threads/future_core.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/tensor/export.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/system/log.h"
 #include "tendril/rpc/transport/network.h"
 #include "tendril/rpc/transport/tls_context.h"
 

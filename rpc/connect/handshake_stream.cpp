@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/system/log.h"
 
 namespace tendril::rpc::detail {
 

@@ -14,10 +14,10 @@
 #include "tendril/rpc/connect/key_folder.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/shared_key.h"
-#include "tendril/rpc/threads/mutex.h"
-#include "tendril/rpc/transport/private_file.h"
+#include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/system/private_file.h"
 #include "tendril/rpc/transport/sockets.h"
-#include "tendril/rpc/transport/unique_fd.h"
+#include "tendril/rpc/system/unique_fd.h"
 
 namespace tendril::rpc {
 

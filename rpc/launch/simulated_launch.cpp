@@ -5,7 +5,7 @@
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/observe/agents.h"
+#include "tendril/rpc/session/agents.h"
 #include "tendril/rpc/threads/reactor.h"
 
 namespace tendril::rpc::detail {

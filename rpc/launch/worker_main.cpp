@@ -18,7 +18,7 @@
 #include "tendril/rpc/call/uncaught.h"
 #include "tendril/rpc/launch/process_launch.h"
 #include "tendril/rpc/launch/simulated_launch.h"
-#include "tendril/rpc/launch/spawn_protocol.h"
+#include "tendril/rpc/system/spawn_protocol.h"
 #include "tendril/rpc/launch/spawn_registry.h"
 #include "tendril/rpc/observe/status_signal.h"
 #include "tendril/rpc/wire/wire.h"

@@ -5,7 +5,7 @@
 #include <exception>
 #include <utility>
 
-#include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/system/log.h"
 
 namespace tendril::rpc::detail {
 

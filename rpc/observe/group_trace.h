@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/observe/trace.h"
+#include "tendril/rpc/threads/trace.h"
 #include "tendril/rpc/observe/trace_clock.h"
 
 namespace tendril::rpc::detail {

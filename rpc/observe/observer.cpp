@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/system/log.h"
 #include "tendril/tensor/detail/signal_mask.h"
 
 namespace tendril::rpc::detail {

@@ -5,8 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "tendril/rpc/launch/rendezvous_message.h"
-#include "tendril/rpc/wire/error_message.h"
+#include "tendril/rpc/group/rendezvous_message.h"
+#include "tendril/rpc/call/error_message.h"
 #include "tendril/rpc/wire/hello.h"
 #include "tendril/rpc/wire/wire_layout.h"
 

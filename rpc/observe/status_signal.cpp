@@ -16,7 +16,7 @@
 
 #include "tendril/rpc/observe/observer.h"
 #include "tendril/rpc/status.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 
 namespace tendril::rpc::detail {
 namespace {

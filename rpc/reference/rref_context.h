@@ -3,10 +3,10 @@
 #include <exception>
 #include <memory>
 
-#include "tendril/rpc/reference/rref_state.h"
+#include "tendril/rpc/call/rref_state.h"
 #include "tendril/rpc/reference/rref_table.h"
 #include "tendril/rpc/session/agent_listener.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 
 namespace tendril::rpc {
 

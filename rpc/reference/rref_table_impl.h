@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/reference/rref_state.h"
+#include "tendril/rpc/call/rref_state.h"
 #include "tendril/rpc/reference/rref_table.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 
 namespace tendril::rpc {
 

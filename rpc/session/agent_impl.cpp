@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/session/flow_control.h"
-#include "tendril/rpc/session/transfer.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/transport/flow_control.h"
+#include "tendril/rpc/device/transfer.h"
+#include "tendril/rpc/system/thread.h"
 
 namespace tendril::rpc {
 

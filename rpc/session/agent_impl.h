@@ -15,7 +15,7 @@
 #include "tendril/rpc/session/agent_admission.h"
 #include "tendril/rpc/session/session.h"
 #include "tendril/rpc/threads/loop.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/wire/hello.h"
 

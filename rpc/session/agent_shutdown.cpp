@@ -6,10 +6,10 @@
 
 #include "tendril/rpc/connect/listener.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/system/log.h"
 #include "tendril/rpc/session/agent_impl.h"
-#include "tendril/rpc/threads/mutex.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/system/thread.h"
 #include "tendril/rpc/threads/thread_state.h"
 
 namespace tendril::rpc {

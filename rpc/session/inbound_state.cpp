@@ -5,10 +5,10 @@
 
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/observe/trace.h"
+#include "tendril/rpc/threads/trace.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/session.h"
-#include "tendril/rpc/session/transfer.h"
+#include "tendril/rpc/device/transfer.h"
 #include "tendril/rpc/threads/thread_state.h"
 #include "tendril/tensor/detail/switched_variable.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/call/recycled.h"
+#include "tendril/rpc/threads/recycled.h"
 #include "tendril/rpc/session/session.h"
 
 namespace tendril::rpc::detail {

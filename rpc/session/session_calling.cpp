@@ -5,13 +5,13 @@
 
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/observe/trace.h"
+#include "tendril/rpc/threads/trace.h"
 #include "tendril/rpc/session/agent_impl.h"
-#include "tendril/rpc/session/flow_control.h"
+#include "tendril/rpc/transport/flow_control.h"
 #include "tendril/rpc/session/session.h"
-#include "tendril/rpc/session/transfer.h"
+#include "tendril/rpc/device/transfer.h"
 #include "tendril/rpc/threads/thread_state.h"
-#include "tendril/rpc/wire/error_message.h"
+#include "tendril/rpc/call/error_message.h"
 
 namespace tendril::rpc::detail {
 

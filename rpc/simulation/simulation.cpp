@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "tendril/rpc/call/recycled.h"
+#include "tendril/rpc/threads/recycled.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/simulated_launch.h"
 #include "tendril/rpc/simulation/allocations.h"

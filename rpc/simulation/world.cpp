@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tendril/rpc/call_context.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/threads/thread_state.h"
 #include "tendril/rpc/transport/network.h"
 

@@ -17,7 +17,7 @@
 #include "tendril/rpc/simulation/transcript.h"
 #include "tendril/rpc/simulation/watchdog.h"
 #include "tendril/rpc/threads/poller.h"
-#include "tendril/rpc/threads/simulator.h"
+#include "tendril/rpc/system/simulator.h"
 
 namespace tendril::rpc::detail {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tendril/rpc/threads/leadership.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 
 namespace tendril::rpc::detail {
 

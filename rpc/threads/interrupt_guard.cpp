@@ -12,7 +12,7 @@
 #include <string>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 
 namespace tendril::rpc::detail {
 namespace {

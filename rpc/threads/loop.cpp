@@ -3,7 +3,7 @@
 #include <sched.h>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/threads/release.h"
 #include "tendril/rpc/threads/thread_state.h"
 #include "tendril/rpc/threads/wakeup_cost.h"

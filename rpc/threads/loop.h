@@ -13,7 +13,7 @@
 #include "tendril/rpc/executor.h"
 #include "tendril/rpc/threads/held_sends.h"
 #include "tendril/rpc/threads/leadership.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/threads/polling.h"
 #include "tendril/rpc/threads/reactor.h"
 #include "tendril/rpc/threads/slots.h"

@@ -9,8 +9,8 @@
 #include <climits>
 #include <system_error>
 
-#include "tendril/rpc/transport/direct_calls.h"
-#include "tendril/rpc/transport/unique_fd.h"
+#include "tendril/rpc/system/direct_calls.h"
+#include "tendril/rpc/system/unique_fd.h"
 
 namespace tendril::rpc::detail {
 

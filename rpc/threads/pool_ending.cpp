@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "tendril/rpc/threads/loop.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/threads/thread_state.h"
 
 namespace tendril::rpc::detail {

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <exception>
 
-#include "tendril/rpc/observe/log.h"
-#include "tendril/rpc/threads/simulator.h"
+#include "tendril/rpc/system/log.h"
+#include "tendril/rpc/system/simulator.h"
 
 namespace tendril::rpc::detail {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tendril/rpc/call_context.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/threads/poller.h"
 #include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/threads/timer.h"

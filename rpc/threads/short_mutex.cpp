@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "tendril/rpc/threads/simulator.h"
+#include "tendril/rpc/system/simulator.h"
 
 namespace tendril::rpc::detail {
 

@@ -4,10 +4,10 @@
 #include <boost/intrusive/list.hpp>
 #include <ctime>
 
-#include "tendril/rpc/call/future_core.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/threads/future_core.h"
+#include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/threads/processor_use.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/thread.h"
 #include "tendril/rpc/threads/thread_state.h"
 
 namespace tendril::rpc::detail {

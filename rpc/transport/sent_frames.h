@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <list>
 
-#include "tendril/rpc/call/recycled.h"
+#include "tendril/rpc/threads/recycled.h"
 #include "tendril/rpc/wire/wire.h"
 
 /// Lets a session continue after a lost connection without losing a frame or delivering one twice. Each direction

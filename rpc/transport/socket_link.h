@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "tendril/rpc/future.h"
-#include "tendril/rpc/session/connection_state.h"
-#include "tendril/rpc/session/flow_control.h"
+#include "tendril/rpc/transport/connection_state.h"
+#include "tendril/rpc/transport/flow_control.h"
 #include "tendril/rpc/threads/loop.h"
 #include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/transport/link.h"

@@ -1,10 +1,10 @@
-// Replaces lost connections: carries out the decisions of session/connection_state.h.
+// Replaces lost connections: carries out the decisions of transport/connection_state.h.
 #include <algorithm>
 #include <utility>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/transport/socket_link.h"
-#include "tendril/rpc/wire/error_message.h"
+#include "tendril/rpc/call/error_message.h"
 
 namespace tendril::rpc::detail {
 

@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/thread.h"
 #include "tendril/rpc/threads/thread_state.h"
 #include "tendril/rpc/transport/socket_link.h"
 

@@ -7,7 +7,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <utility>
 
-#include "tendril/rpc/transport/direct_calls.h"
+#include "tendril/rpc/system/direct_calls.h"
 #include "tendril/rpc/transport/sockets.h"
 
 namespace tendril::rpc::detail {

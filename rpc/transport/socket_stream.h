@@ -3,7 +3,7 @@
 #include <string>
 
 #include "tendril/rpc/transport/stream.h"
-#include "tendril/rpc/transport/unique_fd.h"
+#include "tendril/rpc/system/unique_fd.h"
 
 namespace tendril::rpc::detail {
 

@@ -5,7 +5,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <string>
 
-#include "tendril/rpc/transport/unique_fd.h"
+#include "tendril/rpc/system/unique_fd.h"
 
 namespace tendril::rpc::detail {
 

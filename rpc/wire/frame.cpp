@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "tendril/rpc/session/transfer.h"
+#include "tendril/rpc/device/transfer.h"
 #include "tendril/rpc/wire/byte_order.h"
 #include "tendril/rpc/wire/wire.h"
 #include "tendril/rpc/wire/wire_layout.h"

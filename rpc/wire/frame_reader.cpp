@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "tendril/rpc/session/transfer.h"
+#include "tendril/rpc/device/transfer.h"
 #include "tendril/rpc/wire/byte_order.h"
 #include "tendril/rpc/wire/wire.h"
 #include "tendril/rpc/wire/wire_layout.h"

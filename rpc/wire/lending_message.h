@@ -9,7 +9,7 @@
 #include "tendril/rpc/wire/message.h"
 #include "tendril/tensor/cuda/runtime/ipc.h"
 
-/// Messages of kind `lending`, by which the two sides of a session lend each other device memory (session/lender.h,
+/// Messages of kind `lending`, by which the two sides of a session lend each other device memory (device/lender.h,
 /// docs/wire.md). Only the encoding is checked here: the receiver must check all sizes and numbers.
 namespace tendril::rpc {
 

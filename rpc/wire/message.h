@@ -26,7 +26,7 @@ enum class MessageKind : uint8_t {
   goodbye = 8,
   credit = 9,        ///< flow_control.h; handled by links
   acknowledge = 10,  ///< only its header's count of received frames matters; handled by links
-  group = 11,        ///< between rank 0 and the others: joining, gathering, leaving (launch/rendezvous.h)
+  group = 11,        ///< between rank 0 and the others: joining, gathering, leaving (group/rendezvous.h)
   lending = 13,      ///< device memory that one side lends to the other (lending_message.h); 12: wire_layout.h
 };
 
@@ -68,7 +68,7 @@ struct Placement {
 };
 
 /// The place of a tensor's elements that are not in the frame, but in device memory of the sender, which the receiver
-/// has opened (session/lender.h).
+/// has opened (device/lender.h).
 struct LentPlace {
   uint32_t segment = 0;  ///< the sender's number for the segment
   uint64_t offset = 0;   ///< bytes from the start of the segment

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <map>
 
-#include "tendril/rpc/observe/trace.h"
+#include "tendril/rpc/threads/trace.h"
 #include "tests/contains.h"
 #include "tests/dist/group.h"
 #include "tests/temporary_folder.h"

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/session/device_routes.h"
+#include "tendril/rpc/device/device_routes.h"
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/cluster.h"

@@ -13,7 +13,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/rref.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/thread.h"
 #include "tendril/tendril.h"
 #include "tests/seed.h"
 #include "tests/simulation/directed_fault.h"

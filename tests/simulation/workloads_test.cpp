@@ -8,7 +8,7 @@
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/thread.h"
 #include "tests/simulation/workload.h"
 
 BOOST_AUTO_TEST_SUITE(workloads)

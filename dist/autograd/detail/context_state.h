@@ -13,7 +13,7 @@
 #include "tendril/dist/autograd/detail/transmitter.h"
 #include "tendril/dist/autograd/gradients.h"
 #include "tendril/dist/autograd/nodes.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 
 namespace tendril::dist::autograd::detail {
 

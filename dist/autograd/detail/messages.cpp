@@ -2,7 +2,7 @@
 
 #include "tendril/dist/autograd/detail/handlers.h"
 #include "tendril/rpc/archive.h"
-#include "tendril/rpc/call/type_name.h"
+#include "tendril/rpc/wire/type_name.h"
 #include "tendril/rpc/error.h"
 
 namespace tendril::dist::autograd::detail {

@@ -3,7 +3,7 @@
 #include <shared_mutex>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/allocations_must_succeed.h"
+#include "tendril/rpc/system/allocations_must_succeed.h"
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/detail/switched_variable.h"
 

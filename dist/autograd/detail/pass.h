@@ -18,7 +18,7 @@
 #include "tendril/dist/autograd/pass_protocol.h"
 #include "tendril/rpc/call/inbound_call.h"
 #include "tendril/rpc/future.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 
 namespace tendril::dist::autograd::detail {
 

@@ -7,7 +7,7 @@
 #include "tendril/dist/autograd/detail/pass.h"
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/allocations_must_succeed.h"
+#include "tendril/rpc/system/allocations_must_succeed.h"
 
 namespace tendril::dist::autograd::detail {
 

@@ -11,7 +11,7 @@
 #include "tendril/dist/autograd/detail/context_state.h"
 #include "tendril/dist/autograd/detail/messages.h"
 #include "tendril/dist/autograd/pass_protocol.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 
 namespace tendril::dist::autograd::detail {
 

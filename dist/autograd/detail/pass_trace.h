@@ -5,7 +5,7 @@
 
 #include "tendril/dist/autograd/detail/transmitter.h"
 #include "tendril/dist/autograd/ids.h"
-#include "tendril/rpc/observe/trace.h"
+#include "tendril/rpc/threads/trace.h"
 
 namespace tendril::dist::autograd::detail {
 

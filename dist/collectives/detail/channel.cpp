@@ -5,7 +5,7 @@
 
 #include "tendril/dist/collectives/process_group.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/thread.h"
 
 namespace tendril::dist::detail {
 

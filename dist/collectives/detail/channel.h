@@ -16,7 +16,7 @@
 #include "tendril/dist/collectives/detail/messages.h"
 #include "tendril/rpc/call/inbound_call.h"
 #include "tendril/rpc/future.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/tensor.h"
 

@@ -5,7 +5,7 @@
 
 #include "tendril/dist/collectives/detail/channel.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 
 namespace tendril::dist::detail {
 

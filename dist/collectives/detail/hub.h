@@ -8,7 +8,7 @@
 #include "tendril/dist/collectives/detail/channel.h"
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/message_hook.h"
-#include "tendril/rpc/threads/mutex.h"
+#include "tendril/rpc/system/mutex.h"
 
 namespace tendril::dist::detail {
 

@@ -17,8 +17,8 @@
 #include "tendril/dist/collectives/detail/operation.h"
 #include "tendril/dist/collectives/detail/ring.h"
 #include "tendril/rpc/executor.h"
-#include "tendril/rpc/threads/mutex.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/system/thread.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::dist::detail {

@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "tendril/rpc/threads/mutex.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/system/thread.h"
 
 namespace tendril::dist::detail {
 

@@ -8,8 +8,8 @@
 
 #include "tendril/rpc/executor.h"
 #include "tendril/rpc/future.h"
-#include "tendril/rpc/threads/mutex.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/system/thread.h"
 
 namespace tendril::dist::detail {
 

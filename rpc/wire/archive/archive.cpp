@@ -1,7 +1,7 @@
 #include <sstream>
 
-#include "tendril/rpc/call/type_name.h"
-#include "tendril/rpc/reference/rref_state.h"
+#include "tendril/rpc/wire/type_name.h"
+#include "tendril/rpc/call/rref_state.h"
 #include "tendril/rpc/wire/archive/input.h"
 #include "tendril/rpc/wire/archive/output.h"
 

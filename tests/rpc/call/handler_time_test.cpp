@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "tendril/rpc/observe/trace.h"
+#include "tendril/rpc/threads/trace.h"
 #include "tendril/rpc/threads/loop.h"
 #include "tests/rpc/cluster.h"
 #include "tests/rpc/raw_call.h"

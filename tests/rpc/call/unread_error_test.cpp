@@ -5,7 +5,7 @@
 #include <fstream>
 #include <mutex>
 
-#include "tendril/rpc/call/unread_error.h"
+#include "tendril/rpc/threads/unread_error.h"
 #include "tendril/rpc/threads/release.h"
 #include "tests/rpc/cluster.h"
 

@@ -1,5 +1,5 @@
 // The addresses that workers listen on and dial.
-#include "tendril/rpc/launch/addresses.h"
+#include "tendril/rpc/group/addresses.h"
 
 #include <boost/test/unit_test.hpp>
 

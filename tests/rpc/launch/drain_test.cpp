@@ -1,4 +1,4 @@
-#include "tendril/rpc/launch/drain.h"
+#include "tendril/rpc/group/drain.h"
 
 #include <boost/test/unit_test.hpp>
 #include <condition_variable>

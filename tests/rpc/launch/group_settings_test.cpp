@@ -1,4 +1,4 @@
-#include "tendril/rpc/launch/group_settings.h"
+#include "tendril/rpc/group/group_settings.h"
 
 #include <boost/test/unit_test.hpp>
 #include <map>

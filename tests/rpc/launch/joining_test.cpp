@@ -12,7 +12,7 @@
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/launch/enquiry.h"
+#include "tendril/rpc/group/enquiry.h"
 #include "tendril/rpc/wire/hello.h"
 #include "tests/contains.h"
 #include "tests/rpc/certificates.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/launch/rendezvous.h"
+#include "tendril/rpc/group/rendezvous.h"
 #include "tests/contains.h"
 
 namespace tendril::testing {

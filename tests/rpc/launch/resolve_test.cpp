@@ -1,4 +1,4 @@
-#include "tendril/rpc/launch/resolve.h"
+#include "tendril/rpc/group/resolve.h"
 
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>

@@ -8,7 +8,7 @@
 
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/launch/rendezvous.h"
+#include "tendril/rpc/group/rendezvous.h"
 #include "tendril/rpc/wire/hello.h"
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/reserved_port.h"

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "tendril/rpc/call.h"
-#include "tendril/rpc/call/unread_error.h"
+#include "tendril/rpc/threads/unread_error.h"
 #include "tendril/rpc/observe/status_signal.h"
 #include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/status.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "tendril/rpc/call.h"
-#include "tendril/rpc/call/unread_error.h"
+#include "tendril/rpc/threads/unread_error.h"
 #include "tendril/rpc/group.h"
 #include "tendril/tensor/raw.h"
 #include "tests/wait_until.h"

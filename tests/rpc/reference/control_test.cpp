@@ -1,4 +1,4 @@
-#include "tendril/rpc/reference/control.h"
+#include "tendril/rpc/wire/control.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>

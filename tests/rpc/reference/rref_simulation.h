@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tendril/rpc/reference/rref_state.h"
+#include "tendril/rpc/call/rref_state.h"
 #include "tendril/rpc/reference/rref_table.h"
 
 namespace tendril::rpc::test {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <thread>
 
-#include "tendril/rpc/reference/rref_state.h"
+#include "tendril/rpc/call/rref_state.h"
 #include "tendril/rpc/reference/rref_table.h"
 
 BOOST_AUTO_TEST_SUITE(rref_threads)

@@ -1,6 +1,6 @@
 // Each transition of a session's connection state (decision 13), without sockets or a clock. The workload `sessions`
 // (tests/simulation/samples) breaks real connections at random.
-#include "tendril/rpc/session/connection_state.h"
+#include "tendril/rpc/transport/connection_state.h"
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "tendril/rpc/session/flow_control.h"
+#include "tendril/rpc/transport/flow_control.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,5 @@
 // The table of lent blocks and offered segments, without sockets and devices.
-#include "tendril/rpc/session/lent_table.h"
+#include "tendril/rpc/device/lent_table.h"
 
 #include <boost/test/unit_test.hpp>
 #include <vector>

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "tendril/rpc/session/flow_control.h"
+#include "tendril/rpc/transport/flow_control.h"
 #include "tendril/rpc/task.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/cluster.h"

@@ -21,7 +21,7 @@
 #include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/threads/slots.h"
 #include "tendril/rpc/transport/network.h"
-#include "tendril/rpc/transport/unique_fd.h"
+#include "tendril/rpc/system/unique_fd.h"
 #include "tests/rpc/asleep.h"
 
 BOOST_AUTO_TEST_SUITE(loop_parts)

@@ -1,4 +1,4 @@
-#include "tendril/rpc/transport/private_folder.h"
+#include "tendril/rpc/system/private_folder.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

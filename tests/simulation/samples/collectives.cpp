@@ -8,7 +8,7 @@
 #include "tendril/dist/collectives/process_group.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/thread.h"
 #include "tendril/tendril.h"
 #include "tests/simulation/workload.h"
 

@@ -11,7 +11,7 @@
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/thread.h"
 #include "tendril/tendril.h"
 #include "tests/simulation/workload.h"
 

@@ -12,7 +12,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/launch.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/thread.h"
 #include "tendril/tendril.h"
 #include "tendril/tensor/detail/switched_variable.h"
 #include "tests/simulation/workload.h"

@@ -13,8 +13,8 @@
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/members.h"
 #include "tendril/rpc/rref.h"
-#include "tendril/rpc/threads/mutex.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/system/thread.h"
 #include "tendril/tendril.h"
 #include "tests/simulation/workload.h"
 

@@ -15,7 +15,7 @@
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/thread.h"
 #include "tendril/tendril.h"
 #include "tests/simulation/workload.h"
 

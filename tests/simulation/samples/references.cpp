@@ -15,8 +15,8 @@
 #include "tendril/rpc/launch.h"
 #include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/rref.h"
-#include "tendril/rpc/threads/mutex.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/system/thread.h"
 #include "tendril/tensor/detail/switched_variable.h"
 #include "tests/simulation/workload.h"
 

@@ -14,7 +14,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/session/agent_impl.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/thread.h"
 #include "tendril/tensor/detail/switched_variable.h"
 #include "tests/simulation/directed_fault.h"
 #include "tests/simulation/workload.h"

@@ -10,7 +10,7 @@
 
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/thread.h"
+#include "tendril/rpc/system/thread.h"
 
 namespace simulated {
 
