@@ -14,9 +14,9 @@
 #include "tendril/nn/module.h"
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call.h"
-#include "tendril/rpc/wire/type_name.h"
 #include "tendril/rpc/rref.h"
 #include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/wire/type_name.h"
 #include "tendril/tensor/export.h"
 #include "tendril/tensor/state_dict.h"
 

@@ -17,8 +17,8 @@
 
 #include "tendril/rpc/archive.h"
 #include "tendril/rpc/group/rendezvous.h"
-#include "tendril/rpc/wire/control.h"
 #include "tendril/rpc/wire/byte_order.h"
+#include "tendril/rpc/wire/control.h"
 #include "tendril/rpc/wire/hello.h"
 #include "tendril/rpc/wire/wire.h"
 #include "tendril/tensor/raw.h"

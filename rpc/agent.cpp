@@ -7,11 +7,11 @@
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/connect/listener.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/session/agents.h"
-#include "tendril/rpc/threads/trace.h"
 #include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/agents.h"
 #include "tendril/rpc/session/connect.h"
 #include "tendril/rpc/system/system_failure.h"
+#include "tendril/rpc/threads/trace.h"
 
 namespace tendril::rpc {
 

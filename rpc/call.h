@@ -3,8 +3,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "tendril/rpc/reference/typed_call.h"
 #include "tendril/rpc/default_agent.h"
+#include "tendril/rpc/reference/typed_call.h"
 #include "tendril/rpc/rref.h"
 #include "tendril/tensor/export.h"
 

@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "tendril/rpc/threads/run_time.h"
 #include "tendril/rpc/call_context.h"
+#include "tendril/rpc/system/run_time.h"
 #include "tendril/tensor/export.h"
 #include "tendril/tensor/ref.h"
 

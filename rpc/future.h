@@ -8,11 +8,11 @@
 #include <variant>
 #include <vector>
 
-#include "tendril/rpc/threads/future_core.h"
-#include "tendril/rpc/threads/unread_error.h"
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/executor.h"
+#include "tendril/rpc/threads/future_core.h"
+#include "tendril/rpc/threads/unread_error.h"
 #include "tendril/tensor/export.h"
 
 TENDRIL_API_BEGIN

@@ -14,7 +14,7 @@
 #include "tendril/rpc/group/leaving.h"
 #include "tendril/rpc/launch/process_launch.h"
 #include "tendril/rpc/system/mutex.h"
-#include "tendril/rpc/call/error_message.h"
+#include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc {
 

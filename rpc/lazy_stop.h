@@ -3,8 +3,8 @@
 #include <atomic>
 #include <stop_token>
 
-#include "tendril/rpc/threads/recycled.h"
 #include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/threads/recycled.h"
 #include "tendril/tensor/export.h"
 #include "tendril/tensor/ref.h"
 

@@ -5,8 +5,8 @@
 #include <ostream>
 #include <utility>
 
-#include "tendril/rpc/reference/typed_call.h"
 #include "tendril/rpc/default_agent.h"
+#include "tendril/rpc/reference/typed_call.h"
 #include "tendril/tensor/export.h"
 
 TENDRIL_API_BEGIN

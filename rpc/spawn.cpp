@@ -20,11 +20,11 @@
 #include <thread>
 
 #include "tendril/rpc/call_context.h"
-#include "tendril/rpc/system/spawn_protocol.h"
 #include "tendril/rpc/launch/spawn_registry.h"
 #include "tendril/rpc/observe/status_signal.h"
-#include "tendril/rpc/threads/interrupt_guard.h"
+#include "tendril/rpc/system/spawn_protocol.h"
 #include "tendril/rpc/system/unique_fd.h"
+#include "tendril/rpc/threads/interrupt_guard.h"
 #include "tendril/rpc/wire/wire.h"
 
 extern char** environ;

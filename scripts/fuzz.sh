@@ -14,7 +14,7 @@ build fuzz
 parser() {
   case $1 in
     hello) echo rpc/wire ;;
-    rendezvous) echo rpc/launch rpc/wire ;;
+    rendezvous) echo rpc/group rpc/wire ;;
     frame | parts | metadata | archive | control) echo rpc/wire ;;
     safetensors | index | npy | npz | pickle | pytorch) echo tensor/files ;;
     print) echo tensor/print.h tensor/print.cpp ;;

@@ -135,6 +135,7 @@
 #include "tendril/rpc/rref.h"
 #include "tendril/rpc/shared_key.h"
 #include "tendril/rpc/simulation.h"
+#include "tendril/rpc/simulation_event.h"
 #include "tendril/rpc/spawn.h"
 #include "tendril/rpc/status.h"
 #include "tendril/rpc/task.h"

@@ -1,6 +1,6 @@
-#include <utility>
+#include "tendril/rpc/call/call_filter.h"
 
-#include "tendril/rpc/session/agent_listener.h"
+#include <utility>
 
 namespace tendril::rpc {
 

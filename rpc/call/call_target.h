@@ -9,8 +9,8 @@
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/call/function_traits.h"
 #include "tendril/rpc/call/inbound_call.h"
-#include "tendril/rpc/threads/recycled.h"
 #include "tendril/rpc/call/rref_state.h"
+#include "tendril/rpc/threads/recycled.h"
 #include "tendril/rpc/weak_self.h"
 #include "tendril/tensor/export.h"
 

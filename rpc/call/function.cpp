@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "tendril/rpc/wire/type_name.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/wire/type_name.h"
 
 namespace tendril::rpc {
 namespace {

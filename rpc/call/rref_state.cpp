@@ -2,10 +2,10 @@
 
 #include <ostream>
 
-#include "tendril/rpc/wire/type_name.h"
-#include "tendril/rpc/error.h"
 #include "tendril/rpc/device/transfer.h"
+#include "tendril/rpc/error.h"
 #include "tendril/rpc/threads/release.h"
+#include "tendril/rpc/wire/type_name.h"
 
 namespace tendril::rpc {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tendril/rpc/threads/run_time.h"
+#include "tendril/rpc/system/run_time.h"
 #include "tendril/tensor/export.h"
 
 TENDRIL_API_BEGIN

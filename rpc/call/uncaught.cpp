@@ -9,9 +9,9 @@
 #include <mutex>
 #include <typeinfo>
 
-#include "tendril/rpc/wire/type_name.h"
-#include "tendril/rpc/system/spawn_protocol.h"
 #include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/system/spawn_protocol.h"
+#include "tendril/rpc/wire/type_name.h"
 #include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc::detail {

@@ -16,8 +16,9 @@
 #include "tendril/rpc/shared_key.h"
 #include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/system/private_file.h"
-#include "tendril/rpc/transport/sockets.h"
+#include "tendril/rpc/system/system_failure.h"
 #include "tendril/rpc/system/unique_fd.h"
+#include "tendril/rpc/transport/sockets.h"
 
 namespace tendril::rpc {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tendril/rpc/call/counters.h"
+#include "tendril/rpc/system/counters.h"
 #include "tendril/rpc/threads/loop.h"
 #include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/transport/link.h"

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "tendril/rpc/call/counters.h"
 #include "tendril/rpc/device/lent_table.h"
+#include "tendril/rpc/system/counters.h"
+#include "tendril/rpc/system/unique_fd.h"
 #include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/transport/link.h"
-#include "tendril/rpc/system/unique_fd.h"
 #include "tendril/rpc/wire/lending_message.h"
 #include "tendril/rpc/wire/message.h"
 

@@ -6,7 +6,6 @@
 
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/wire/message.h"
-#include "tendril/rpc/wire/wire_tensor.h"
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/cuda/runtime/index_owner.h"
 
@@ -16,10 +15,6 @@
 namespace tendril::rpc::detail {
 
 class Lender;
-
-/// Allocates host memory for elements that are copied to or from `device`. It is ordinary memory if `device` is the CPU
-/// or not of this process. The block may be released while a device still copies from it.
-Ref<Storage> host_block(std::size_t bytes, Device device);
 
 /// Returns the stamp that attributes an out-of-range index on a device to the call that a handler serves, if any.
 cuda::CallStamp stamp_of(const CallOrigin& origin) noexcept;
@@ -57,9 +52,5 @@ bool needs_staging(const Message& message) noexcept;
 /// to the sender when they have been copied. Throws MessageError, before it allocates anything, if this process lacks a
 /// device.
 void place_on_devices(Message& message);
-
-/// Returns a copy of the tensor on `to` with the layout `layout`, in order with the default streams. The tensor and
-/// `to` must not both be on the CPU. Waits only if host memory is involved.
-Tensor copied_to(const Tensor& tensor, const DenseLayout& layout, Device to);
 
 }  // namespace tendril::rpc::detail

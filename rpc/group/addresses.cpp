@@ -12,6 +12,7 @@
 #include <set>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/system/system_failure.h"
 #include "tendril/rpc/transport/network.h"
 #include "tendril/rpc/transport/sockets.h"
 

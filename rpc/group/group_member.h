@@ -13,10 +13,10 @@
 #include "tendril/rpc/group/membership.h"
 #include "tendril/rpc/group/rendezvous_service.h"
 #include "tendril/rpc/observe/group_trace.h"
-#include "tendril/rpc/system/log.h"
 #include "tendril/rpc/observe/metrics_server.h"
 #include "tendril/rpc/observe/status_signal.h"
 #include "tendril/rpc/reference/rref_context.h"
+#include "tendril/rpc/system/log.h"
 
 namespace tendril::rpc::detail {
 

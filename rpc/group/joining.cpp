@@ -15,7 +15,7 @@
 #include "tendril/rpc/session/introduction.h"
 #include "tendril/rpc/spawn.h"
 #include "tendril/rpc/system/thread.h"
-#include "tendril/rpc/call/error_message.h"
+#include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
 

@@ -6,7 +6,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group/drain.h"
 #include "tendril/rpc/system/thread.h"
-#include "tendril/rpc/call/error_message.h"
+#include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
 

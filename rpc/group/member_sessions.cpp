@@ -4,10 +4,10 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group/addresses.h"
-#include "tendril/rpc/system/log.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/introduction.h"
-#include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/system/log.h"
+#include "tendril/rpc/system/thread_state.h"
 
 namespace tendril::rpc::detail {
 

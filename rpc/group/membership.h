@@ -15,8 +15,8 @@
 #include "tendril/rpc/group/rendezvous_message.h"
 #include "tendril/rpc/members.h"
 #include "tendril/rpc/session/group_events.h"
-#include "tendril/rpc/threads/loop.h"
 #include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/threads/loop.h"
 
 namespace tendril::rpc::detail {
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/system/log.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/introduction.h"
+#include "tendril/rpc/system/log.h"
 #include "tendril/rpc/system/thread.h"
 
 namespace tendril::rpc::detail {

@@ -3,7 +3,6 @@
 #include <functional>
 #include <string>
 
-#include "tendril/rpc/observe/sent_messages.h"
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/export.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/threads/trace.h"
 #include "tendril/rpc/observe/trace_clock.h"
+#include "tendril/rpc/threads/trace.h"
 
 namespace tendril::rpc::detail {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "tendril/rpc/simulation.h"
+#include "tendril/rpc/simulation_event.h"
 #include "tendril/tensor/export.h"
 
 TENDRIL_API_BEGIN

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/session/agents.h"
 #include "tendril/rpc/reference/rref_context.h"
+#include "tendril/rpc/session/agents.h"
 #include "tendril/rpc/status.h"
 #include "tendril/tensor/detail/classic_numbers.h"
 

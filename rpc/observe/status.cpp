@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/session/agents.h"
 #include "tendril/rpc/reference/rref_context.h"
+#include "tendril/rpc/session/agents.h"
 #include "tendril/tensor/detail/classic_numbers.h"
 
 namespace tendril::rpc {

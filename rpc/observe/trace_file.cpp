@@ -19,9 +19,9 @@
 
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/trace.h"
 #include "tendril/rpc/system/thread.h"
 #include "tendril/rpc/system/unique_fd.h"
+#include "tendril/rpc/threads/trace.h"
 #include "tendril/rpc/wire/wire.h"
 #include "tendril/tensor/detail/json_text.h"
 

@@ -13,11 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/rpc/call/call_filter.h"
 #include "tendril/rpc/metrics.h"
-#include "tendril/rpc/wire/control.h"
 #include "tendril/rpc/reference/rref_counters.h"
 #include "tendril/rpc/session/agent_listener.h"
 #include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/wire/control.h"
 #include "tendril/rpc/wire/ids.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/worker.h"

@@ -5,8 +5,9 @@
 #include <map>
 #include <utility>
 
-#include "tendril/rpc/error.h"
+#include "tendril/rpc/call/call_filter.h"
 #include "tendril/rpc/call/rref_state.h"
+#include "tendril/rpc/error.h"
 #include "tendril/rpc/reference/rref_table.h"
 #include "tendril/rpc/system/mutex.h"
 

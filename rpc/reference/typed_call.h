@@ -9,8 +9,8 @@
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call/call_target.h"
-#include "tendril/rpc/threads/recycled.h"
 #include "tendril/rpc/call/rref_state.h"
+#include "tendril/rpc/threads/recycled.h"
 #include "tendril/tensor/export.h"
 
 TENDRIL_API_BEGIN

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "tendril/rpc/error.h"
-#include "tendril/rpc/transport/flow_control.h"
 #include "tendril/rpc/device/transfer.h"
+#include "tendril/rpc/error.h"
 #include "tendril/rpc/system/thread.h"
+#include "tendril/rpc/transport/flow_control.h"
 
 namespace tendril::rpc {
 

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/call/counters.h"
 #include "tendril/rpc/future.h"
 #include "tendril/rpc/session/agent_admission.h"
 #include "tendril/rpc/session/session.h"
-#include "tendril/rpc/threads/loop.h"
+#include "tendril/rpc/system/counters.h"
 #include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/threads/loop.h"
 #include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/wire/hello.h"
 

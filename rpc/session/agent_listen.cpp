@@ -6,8 +6,8 @@
 #include "tendril/rpc/connect/listener.h"
 #include "tendril/rpc/connect/security.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/system/log.h"
 #include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/system/log.h"
 #include "tendril/rpc/transport/network.h"
 #include "tendril/rpc/transport/sockets.h"
 

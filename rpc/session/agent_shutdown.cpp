@@ -6,11 +6,11 @@
 
 #include "tendril/rpc/connect/listener.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/system/log.h"
 #include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/system/log.h"
 #include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/system/thread.h"
-#include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/system/thread_state.h"
 
 namespace tendril::rpc {
 

@@ -1,10 +1,10 @@
 // The workers that an agent knows, and its sessions with them.
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/session/agents.h"
-#include "tendril/rpc/system/log.h"
 #include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/agents.h"
 #include "tendril/rpc/session/group_events.h"
 #include "tendril/rpc/session/introduction.h"
+#include "tendril/rpc/system/log.h"
 #include "tendril/rpc/transport/socket_link.h"
 
 namespace tendril::rpc {

@@ -10,9 +10,9 @@
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call/call_table.h"
-#include "tendril/rpc/call/counters.h"
 #include "tendril/rpc/call/deadlines.h"
 #include "tendril/rpc/call/pending_call.h"
+#include "tendril/rpc/system/counters.h"
 #include "tendril/rpc/threads/short_mutex.h"
 
 namespace tendril::rpc::detail {

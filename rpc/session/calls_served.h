@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "tendril/rpc/call/call_filter.h"
 #include "tendril/rpc/call/call_table.h"
 #include "tendril/rpc/executor.h"
 #include "tendril/rpc/session/agent_listener.h"

@@ -8,7 +8,7 @@
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/introduction.h"
 #include "tendril/rpc/transport/socket_link.h"
-#include "tendril/rpc/call/error_message.h"
+#include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
 

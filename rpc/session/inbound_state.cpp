@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "tendril/rpc/call/function.h"
+#include "tendril/rpc/device/transfer.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/trace.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/session.h"
-#include "tendril/rpc/device/transfer.h"
-#include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/system/thread_state.h"
+#include "tendril/rpc/threads/trace.h"
 #include "tendril/tensor/detail/switched_variable.h"
 
 namespace tendril::rpc::detail {

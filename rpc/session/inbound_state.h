@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/threads/recycled.h"
 #include "tendril/rpc/session/session.h"
+#include "tendril/rpc/threads/recycled.h"
 
 namespace tendril::rpc::detail {
 

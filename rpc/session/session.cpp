@@ -5,13 +5,13 @@
 #include <sstream>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/system/log.h"
-#include "tendril/rpc/wire/control.h"
 #include "tendril/rpc/session/agent_impl.h"
-#include "tendril/rpc/transport/flow_control.h"
 #include "tendril/rpc/session/group_events.h"
-#include "tendril/rpc/threads/thread_state.h"
-#include "tendril/rpc/call/error_message.h"
+#include "tendril/rpc/system/log.h"
+#include "tendril/rpc/system/thread_state.h"
+#include "tendril/rpc/transport/flow_control.h"
+#include "tendril/rpc/wire/control.h"
+#include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
 

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/call/counters.h"
-#include "tendril/rpc/session/agent_listener.h"
 #include "tendril/rpc/device/borrower.h"
-#include "tendril/rpc/session/calls_made.h"
-#include "tendril/rpc/session/calls_served.h"
 #include "tendril/rpc/device/device_routes.h"
 #include "tendril/rpc/device/lender.h"
 #include "tendril/rpc/device/transfer.h"
+#include "tendril/rpc/session/agent_listener.h"
+#include "tendril/rpc/session/calls_made.h"
+#include "tendril/rpc/session/calls_served.h"
+#include "tendril/rpc/system/counters.h"
 #include "tendril/rpc/threads/job_queue.h"
 #include "tendril/rpc/transport/link.h"
 

@@ -4,14 +4,14 @@
 #include <sstream>
 
 #include "tendril/rpc/call/function.h"
-#include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/trace.h"
-#include "tendril/rpc/session/agent_impl.h"
-#include "tendril/rpc/transport/flow_control.h"
-#include "tendril/rpc/session/session.h"
 #include "tendril/rpc/device/transfer.h"
-#include "tendril/rpc/threads/thread_state.h"
-#include "tendril/rpc/call/error_message.h"
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/session.h"
+#include "tendril/rpc/system/thread_state.h"
+#include "tendril/rpc/threads/trace.h"
+#include "tendril/rpc/transport/flow_control.h"
+#include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
 
@@ -275,7 +275,7 @@ void Session::complete(Message&& reply, Clock::time_point now) noexcept {
   }
   if (reply.kind == MessageKind::error) {
     const ServedFunction* const called = served_functions().find(pending->function);  // holds every called function
-    return fail(std::move(*pending), read_error(reply, peer_.name, called));
+    return fail(std::move(*pending), read_error(reply, peer_.name, called ? describe_unserved(*called) : ""));
   }
   pending->stop.reset();
   try {

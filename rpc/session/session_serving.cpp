@@ -4,11 +4,11 @@
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/session/agent_impl.h"
-#include "tendril/rpc/transport/flow_control.h"
 #include "tendril/rpc/session/inbound_state.h"
 #include "tendril/rpc/session/session.h"
-#include "tendril/rpc/threads/thread_state.h"
-#include "tendril/rpc/call/error_message.h"
+#include "tendril/rpc/system/thread_state.h"
+#include "tendril/rpc/transport/flow_control.h"
+#include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "tendril/rpc/observe/sent_messages.h"
+#include "tendril/rpc/group/sent_messages.h"
 #include "tendril/rpc/simulation.h"
 
 namespace tendril::rpc::detail {

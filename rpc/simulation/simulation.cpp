@@ -8,7 +8,6 @@
 #include <memory>
 #include <utility>
 
-#include "tendril/rpc/threads/recycled.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/simulated_launch.h"
 #include "tendril/rpc/simulation/allocations.h"
@@ -16,6 +15,7 @@
 #include "tendril/rpc/simulation/poller.h"
 #include "tendril/rpc/simulation/world.h"
 #include "tendril/rpc/spawn.h"
+#include "tendril/rpc/threads/recycled.h"
 #include "tendril/tensor/threads.h"
 
 namespace tendril::rpc {

@@ -6,7 +6,7 @@
 
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/system/mutex.h"
-#include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/system/thread_state.h"
 #include "tendril/rpc/transport/network.h"
 
 namespace tendril::rpc::detail {

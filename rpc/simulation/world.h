@@ -16,8 +16,8 @@
 #include "tendril/rpc/simulation/recorder.h"
 #include "tendril/rpc/simulation/transcript.h"
 #include "tendril/rpc/simulation/watchdog.h"
-#include "tendril/rpc/threads/poller.h"
 #include "tendril/rpc/system/simulator.h"
+#include "tendril/rpc/threads/poller.h"
 
 namespace tendril::rpc::detail {
 

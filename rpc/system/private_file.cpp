@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/transport/sockets.h"
+#include "tendril/rpc/system/system_failure.h"
 
 namespace tendril::rpc::detail {
 

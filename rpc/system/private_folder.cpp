@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/transport/sockets.h"
+#include "tendril/rpc/system/system_failure.h"
 
 namespace tendril::rpc::detail {
 

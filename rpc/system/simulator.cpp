@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tendril/rpc/threads/run_time.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/system/allocations_must_succeed.h"
 #include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/system/run_time.h"
 #include "tendril/rpc/system/thread.h"
-#include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/system/thread_state.h"
 
 namespace tendril::rpc::detail {
 

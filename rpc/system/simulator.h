@@ -24,7 +24,7 @@ class Simulator {
   virtual Clock::time_point now() noexcept = 0;
   virtual void sleep_until(Clock::time_point when) = 0;
   virtual uint64_t random_bits() = 0;
-  virtual std::chrono::nanoseconds run_time() noexcept = 0;  ///< how long a job is likely to take (threads/run_time.h)
+  virtual std::chrono::nanoseconds run_time() noexcept = 0;  ///< how long a job is likely to take (system/run_time.h)
 
   // Identifies a fibre.
   using Fibre = void*;

@@ -12,6 +12,9 @@
 
 namespace tendril::rpc::detail {
 
+/// Returns the text for errno.
+inline std::string last_error() { return std::system_category().message(errno); }
+
 /// The error for a user when the system refuses a resource that a worker needs. `text` is the system's message.
 inline RpcError system_failure(int error, const std::string& text) {
   if (error != EMFILE) return RpcError("the system refused a resource that a worker needs: " + text);

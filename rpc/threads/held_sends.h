@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "tendril/rpc/threads/leadership.h"
 #include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/threads/leadership.h"
 
 namespace tendril::rpc::detail {
 

@@ -4,8 +4,8 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/system/thread_state.h"
 #include "tendril/rpc/threads/release.h"
-#include "tendril/rpc/threads/thread_state.h"
 #include "tendril/rpc/threads/wakeup_cost.h"
 #include "tendril/tensor/detail/switched_variable.h"
 

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "tendril/rpc/executor.h"
+#include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/system/thread_state.h"
 #include "tendril/rpc/threads/held_sends.h"
 #include "tendril/rpc/threads/leadership.h"
-#include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/threads/polling.h"
 #include "tendril/rpc/threads/reactor.h"
 #include "tendril/rpc/threads/slots.h"
-#include "tendril/rpc/threads/thread_state.h"
 #include "tendril/rpc/threads/waiter.h"
 
 namespace tendril::rpc::detail {

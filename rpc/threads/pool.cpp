@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/loop.h"
 #include "tendril/rpc/system/mutex.h"
-#include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/system/thread_state.h"
+#include "tendril/rpc/threads/loop.h"
 
 namespace tendril::rpc::detail {
 

@@ -1,9 +1,9 @@
 // How a Loop ends: running, stopping, stopped.
 #include <algorithm>
 
-#include "tendril/rpc/threads/loop.h"
 #include "tendril/rpc/system/mutex.h"
-#include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/system/thread_state.h"
+#include "tendril/rpc/threads/loop.h"
 
 namespace tendril::rpc::detail {
 

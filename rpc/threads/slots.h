@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tendril/rpc/executor.h"
+#include "tendril/rpc/system/thread_state.h"
 #include "tendril/rpc/threads/job_queue.h"
-#include "tendril/rpc/threads/thread_state.h"
 
 namespace tendril::rpc::detail {
 

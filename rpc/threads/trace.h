@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "tendril/rpc/call_context.h"
-#include "tendril/rpc/observe/trace_clock.h"
 #include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/worker.h"

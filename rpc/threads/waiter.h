@@ -4,11 +4,11 @@
 #include <boost/intrusive/list.hpp>
 #include <ctime>
 
-#include "tendril/rpc/threads/future_core.h"
 #include "tendril/rpc/system/mutex.h"
-#include "tendril/rpc/threads/processor_use.h"
 #include "tendril/rpc/system/thread.h"
-#include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/system/thread_state.h"
+#include "tendril/rpc/threads/future_core.h"
+#include "tendril/rpc/threads/processor_use.h"
 
 namespace tendril::rpc::detail {
 

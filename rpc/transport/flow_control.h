@@ -15,7 +15,6 @@ namespace tendril::rpc {
 /// The memory that a request uses beside its bytes (table entries, queue, headers). Without it, requests without
 /// arguments would cost nothing.
 inline constexpr uint64_t kRequestOverhead = 1024;
-inline constexpr uint64_t kMinRequestWindow = 64 << 10;
 
 /// Returns the cost of a request whose frame has this size.
 constexpr uint64_t request_cost(uint64_t frame_bytes) noexcept { return frame_bytes + kRequestOverhead; }

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "tendril/rpc/future.h"
-#include "tendril/rpc/transport/connection_state.h"
-#include "tendril/rpc/transport/flow_control.h"
 #include "tendril/rpc/threads/loop.h"
 #include "tendril/rpc/threads/short_mutex.h"
+#include "tendril/rpc/transport/connection_state.h"
+#include "tendril/rpc/transport/flow_control.h"
 #include "tendril/rpc/transport/link.h"
 #include "tendril/rpc/transport/outgoing.h"
 #include "tendril/rpc/transport/sent_frames.h"

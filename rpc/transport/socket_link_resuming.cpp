@@ -4,7 +4,7 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/transport/socket_link.h"
-#include "tendril/rpc/call/error_message.h"
+#include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
 

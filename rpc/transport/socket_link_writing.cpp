@@ -8,7 +8,7 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/system/thread.h"
-#include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/system/thread_state.h"
 #include "tendril/rpc/transport/socket_link.h"
 
 namespace tendril::rpc::detail {

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "tendril/rpc/transport/stream.h"
 #include "tendril/rpc/system/unique_fd.h"
+#include "tendril/rpc/transport/stream.h"
 
 namespace tendril::rpc::detail {
 

@@ -79,6 +79,4 @@ boost::asio::ip::address address_of(const std::string& host, const std::string& 
   throw UsageError(what + ": the host name '" + host + "' has no address");
 }
 
-std::string last_error() { return std::system_category().message(errno); }
-
 }  // namespace tendril::rpc::detail

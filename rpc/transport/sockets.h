@@ -22,6 +22,5 @@ void make_non_blocking(int socket);
 /// Resolves a host name or numeric address: loopback for "localhost", otherwise the first address that a TCP socket can
 /// use. Blocks for as long as the system's resolver takes. Throws UsageError, whose text begins with `what`.
 boost::asio::ip::address address_of(const std::string& host, const std::string& what);
-std::string last_error();  ///< the text for errno
 
 }  // namespace tendril::rpc::detail

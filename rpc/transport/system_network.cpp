@@ -15,10 +15,10 @@
 #include <utility>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/threads/reactor.h"
-#include "tendril/rpc/system/simulator.h"
-#include "tendril/rpc/transport/network.h"
 #include "tendril/rpc/system/private_folder.h"
+#include "tendril/rpc/system/simulator.h"
+#include "tendril/rpc/threads/reactor.h"
+#include "tendril/rpc/transport/network.h"
 #include "tendril/rpc/transport/socket_stream.h"
 #include "tendril/rpc/transport/sockets.h"
 

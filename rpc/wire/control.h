@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "tendril/rpc/call_context.h"
+#include "tendril/rpc/clock.h"
 #include "tendril/rpc/wire/ids.h"
 #include "tendril/rpc/wire/message.h"
 

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <utility>
 
-#include "tendril/rpc/device/transfer.h"
 #include "tendril/rpc/wire/byte_order.h"
+#include "tendril/rpc/wire/device_memory.h"
 #include "tendril/rpc/wire/wire.h"
 #include "tendril/rpc/wire/wire_layout.h"
 #include "tendril/rpc/wire/wire_tensor.h"

@@ -5,8 +5,8 @@
 #include <new>
 #include <utility>
 
-#include "tendril/rpc/device/transfer.h"
 #include "tendril/rpc/wire/byte_order.h"
+#include "tendril/rpc/wire/device_memory.h"
 #include "tendril/rpc/wire/wire.h"
 #include "tendril/rpc/wire/wire_layout.h"
 #include "tendril/rpc/wire/wire_tensor.h"

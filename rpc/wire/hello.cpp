@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tendril/rpc/transport/flow_control.h"
 #include "tendril/rpc/wire/byte_order.h"
 
 namespace tendril::rpc {

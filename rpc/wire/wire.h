@@ -30,6 +30,8 @@ inline constexpr uint64_t kMaxBytesBetweenParts = 1 << 20;
 /// Every worker must accept payloads of this size: messages that cannot be refused (errors, control messages) are made
 /// to fit. A worker that states a lower limit cannot connect.
 inline constexpr uint64_t kMinPayloadBytes = 4096;
+/// The smallest window for requests (transport/flow_control.h) that a worker may announce, in bytes.
+inline constexpr uint64_t kMinRequestWindow = 64 << 10;
 
 struct ConstBuffer {
   const void* data;

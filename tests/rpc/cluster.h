@@ -17,7 +17,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/session/agent_impl.h"
-#include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/system/thread_state.h"
 #include "tests/contains.h"
 #include "tests/wait_until.h"
 

@@ -4,8 +4,8 @@
 #include <boost/test/unit_test.hpp>
 #include <mutex>
 
-#include "tendril/rpc/group.h"
 #include "tendril/rpc/device/device_routes.h"
+#include "tendril/rpc/group.h"
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/cluster.h"

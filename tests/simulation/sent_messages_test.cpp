@@ -1,4 +1,4 @@
-#include "tendril/rpc/observe/sent_messages.h"
+#include "tendril/rpc/group/sent_messages.h"
 
 #include <boost/test/unit_test.hpp>
 #include <map>

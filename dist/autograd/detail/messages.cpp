@@ -2,8 +2,8 @@
 
 #include "tendril/dist/autograd/detail/handlers.h"
 #include "tendril/rpc/archive.h"
-#include "tendril/rpc/wire/type_name.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/wire/type_name.h"
 
 namespace tendril::dist::autograd::detail {
 

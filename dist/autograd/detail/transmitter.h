@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/threads/future_core.h"
 #include "tendril/rpc/call/pending_call.h"
 #include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/threads/future_core.h"
 
 namespace tendril::dist::autograd::detail {
 

@@ -1,9 +1,8 @@
 #include <sstream>
 
-#include "tendril/rpc/wire/type_name.h"
-#include "tendril/rpc/call/rref_state.h"
 #include "tendril/rpc/wire/archive/input.h"
 #include "tendril/rpc/wire/archive/output.h"
+#include "tendril/rpc/wire/type_name.h"
 
 namespace tendril::rpc {
 namespace {

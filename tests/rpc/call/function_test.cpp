@@ -3,8 +3,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tendril/rpc/call/call_target.h"
-#include "tendril/rpc/wire/type_name.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/wire/type_name.h"
 
 BOOST_AUTO_TEST_SUITE(function)
 

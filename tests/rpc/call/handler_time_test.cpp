@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "tendril/rpc/threads/trace.h"
 #include "tendril/rpc/threads/loop.h"
+#include "tendril/rpc/threads/trace.h"
 #include "tests/rpc/cluster.h"
 #include "tests/rpc/raw_call.h"
 #include "tests/wait_until.h"

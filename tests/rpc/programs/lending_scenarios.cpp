@@ -19,9 +19,9 @@
 
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/default_agent.h"
+#include "tendril/rpc/device/borrower.h"
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/session/agent_impl.h"
-#include "tendril/rpc/device/borrower.h"
 #include "tendril/rpc/spawn.h"
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/cuda/runtime/ipc.h"

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "tendril/rpc/call.h"
-#include "tendril/rpc/threads/unread_error.h"
 #include "tendril/rpc/observe/status_signal.h"
 #include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/status.h"
+#include "tendril/rpc/threads/unread_error.h"
 #include "tendril/tensor/memory.h"
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/soak/cut.h"

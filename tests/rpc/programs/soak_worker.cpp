@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "tendril/rpc/call.h"
-#include "tendril/rpc/threads/unread_error.h"
 #include "tendril/rpc/group.h"
+#include "tendril/rpc/threads/unread_error.h"
 #include "tendril/tensor/raw.h"
 #include "tests/wait_until.h"
 

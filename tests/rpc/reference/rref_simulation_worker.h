@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tendril/rpc/call/call_filter.h"
 #include "tendril/rpc/error.h"
 #include "tests/rpc/reference/rref_simulation.h"
 

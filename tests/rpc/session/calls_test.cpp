@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "tendril/rpc/call/call_filter.h"
 #include "tendril/rpc/session/calls_made.h"
 #include "tendril/rpc/session/calls_served.h"
 #include "tests/seed.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <thread>
 
-#include "tendril/rpc/transport/flow_control.h"
 #include "tendril/rpc/task.h"
+#include "tendril/rpc/transport/flow_control.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/cluster.h"
 #include "tests/rpc/raw_client.h"

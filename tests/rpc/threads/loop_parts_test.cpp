@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/rpc/system/unique_fd.h"
 #include "tendril/rpc/threads/held_sends.h"
 #include "tendril/rpc/threads/processor_use.h"
 #include "tendril/rpc/threads/reactor.h"
 #include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/threads/slots.h"
 #include "tendril/rpc/transport/network.h"
-#include "tendril/rpc/system/unique_fd.h"
 #include "tests/rpc/asleep.h"
 
 BOOST_AUTO_TEST_SUITE(loop_parts)

@@ -15,9 +15,9 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/launch.h"
-#include "tendril/rpc/task.h"
 #include "tendril/rpc/system/mutex.h"
 #include "tendril/rpc/system/thread.h"
+#include "tendril/rpc/task.h"
 #include "tendril/tensor/detail/switched_variable.h"
 #include "tests/simulation/workload.h"
 

@@ -1,5 +1,5 @@
 // The average run time, which decides whether other jobs wait for a running one.
-#include "tendril/rpc/threads/run_time.h"
+#include "tendril/rpc/system/run_time.h"
 
 #include <boost/test/unit_test.hpp>
 

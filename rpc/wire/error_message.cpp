@@ -1,4 +1,4 @@
-#include "tendril/rpc/call/error_message.h"
+#include "tendril/rpc/wire/error_message.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "tendril/rpc/archive.h"
-#include "tendril/rpc/call/function.h"
-#include "tendril/rpc/wire/type_name.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/wire/type_name.h"
 #include "tendril/rpc/wire/wire.h"
 
 namespace tendril::rpc {
@@ -118,14 +117,14 @@ Message error_message(const std::exception_ptr& error, uint64_t max_bytes) {
   }
 }
 
-std::exception_ptr read_error(Message& message, const std::string& worker, const ServedFunction* called) noexcept {
+std::exception_ptr read_error(Message& message, const std::string& worker, const std::string& unserved) noexcept {
   try {
     uint8_t kind = 0;
     std::string type, text;
     InputArchive archive(message);
     archive >> kind >> type >> text;
     // A worker that passes on an error of another worker does serve the function that was called.
-    if (kind == unknown_function && archive.left() == 0 && called) text = describe_unserved(*called);
+    if (kind == unknown_function && archive.left() == 0 && !unserved.empty()) text = unserved;
     ErrorPath path = read_path(archive, worker);
     switch (kind) {
       case unknown_function:

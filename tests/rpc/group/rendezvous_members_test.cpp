@@ -1,6 +1,6 @@
 // Members that leave and rejoin a group, as rank 0 sees them.
 #include "tendril/rpc/group/gathering.h"
-#include "tests/rpc/launch/rendezvous_scene.h"
+#include "tests/rpc/group/rendezvous_scene.h"
 
 BOOST_AUTO_TEST_SUITE(rendezvous_members)
 

@@ -1,4 +1,4 @@
-#include "tendril/rpc/observe/sent_messages.h"
+#include "tendril/rpc/group/sent_messages.h"
 
 #include <algorithm>
 #include <exception>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tendril/rpc/group/rendezvous_message.h"
-#include "tendril/rpc/call/error_message.h"
+#include "tendril/rpc/wire/error_message.h"
 #include "tendril/rpc/wire/hello.h"
 #include "tendril/rpc/wire/wire_layout.h"
 

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <mutex>
 
-#include "tendril/rpc/threads/unread_error.h"
 #include "tendril/rpc/threads/release.h"
+#include "tendril/rpc/threads/unread_error.h"
 #include "tests/rpc/cluster.h"
 
 BOOST_AUTO_TEST_SUITE(unread_error)

@@ -1,6 +1,6 @@
 #include <string_view>
 
-#include "tests/rpc/launch/rendezvous_scene.h"
+#include "tests/rpc/group/rendezvous_scene.h"
 
 BOOST_AUTO_TEST_SUITE(rendezvous)
 

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""rpc_layers.py SOURCE: a file of rpc/ includes only its own layer and those above it in the first table of docs/rpc.md.
+
+A folder is a layer. The second table lists the public headers in rpc/ that belong to each layer; a source in rpc/
+belongs to the layer of its header.
+"""
+import pathlib
+import re
+import sys
+
+source = pathlib.Path(sys.argv[1])
+layers = {}  # of a folder or a public header without its ending
+order = []
+for line in (source / "docs/rpc.md").read_text().splitlines():
+    if row := re.match(r"\| `(\w+)/` \|[^|]*\| (?:yes|no) \|$", line):
+        order.append(row[1])
+        layers[row[1]] = row[1]
+    elif row := re.match(r"\| `(\w+)/` \|([^|]*)\|$", line):
+        for header in re.findall(r"`(\w+)\.h`", row[2]):
+            layers["rpc/" + header] = row[1]
+
+findings = 0
+
+
+def report(text):
+    global findings
+    findings += 1
+    print(text)
+
+
+def layer_of(path):
+    parts = pathlib.PurePath(path).parts
+    return layers.get(parts[1] if len(parts) > 2 else str(pathlib.PurePath(path).with_suffix("")))
+
+
+files = sorted(path for ending in ("h", "cpp", "cu") for path in (source / "rpc").rglob("*." + ending))
+for path in files:
+    name = str(path.relative_to(source))
+    layer = layer_of(name)
+    if layer is None:
+        report(f"{name}: its layer is not in docs/rpc.md")
+        continue
+    for included in re.findall(r'^#include "tendril/(rpc/[^"]+)"', path.read_text(), re.M):
+        other = layer_of(included)
+        if other is not None and order.index(other) > order.index(layer):
+            report(f"{name} ({layer}) includes {included} ({other})")
+print(f"{len(files)} files, {len(order)} layers, {findings} findings")
+sys.exit(findings > 0 or len(order) < 2)
