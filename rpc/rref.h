@@ -204,7 +204,10 @@ requires std::constructible_from<T, Args...> RRef<T> make_rref(Agent& agent, Arg
 template <class T>
 struct Serializer<RRef<T>> {
   /// Sends a fork of the reference.
-  static void save(OutputArchive& archive, const RRef<T>& rref) { archive.reference(rref.state_pointer()); }
+  static void save(OutputArchive& archive, const RRef<T>& rref) {
+    if (rref) rref.state_pointer()->passed_on();
+    archive.reference(rref.state_pointer());
+  }
   /// Reads a fork that has arrived.
   static void load(InputArchive& archive, RRef<T>& rref) { rref = RRef<T>::from_state(archive.reference()); }
 };

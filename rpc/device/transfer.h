@@ -6,6 +6,7 @@
 
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/wire/message.h"
+#include "tendril/rpc/wire/wire_tensor.h"
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/cuda/runtime/index_owner.h"
 

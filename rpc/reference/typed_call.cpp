@@ -6,6 +6,7 @@
 namespace tendril::rpc::detail {
 
 void write_receiver(OutputArchive& archive, Message& request, const std::shared_ptr<RRefState>& receiver) {
+  receiver->passed_on();
   archive.reference(receiver);
   request.has_receiver = true;
 }

@@ -18,7 +18,13 @@
 
 TENDRIL_API_BEGIN
 
+namespace tendril::rpc {
+class Agent;
+}
+
 namespace tendril::rpc::detail {
+
+struct ClockFit;
 
 /// An activity that took time at one worker.
 struct TraceSpan {

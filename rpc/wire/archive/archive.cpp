@@ -17,7 +17,6 @@ void OutputArchive::tensor(const Tensor& value) {
 
 void OutputArchive::reference(std::shared_ptr<RRefState> state) {
   if (!state) return number(kNone);
-  state->passed_on();
   number(static_cast<uint32_t>(message_.references.size()));
   message_.references.push_back(std::move(state));
 }
