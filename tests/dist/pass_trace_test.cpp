@@ -3,6 +3,7 @@
 #include <fstream>
 #include <map>
 
+#include "tendril/rpc/observe/trace_clock.h"
 #include "tendril/rpc/threads/trace.h"
 #include "tests/contains.h"
 #include "tests/dist/group.h"

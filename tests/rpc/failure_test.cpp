@@ -4,6 +4,7 @@
 #include <future>
 #include <latch>
 
+#include "tendril/rpc/call/call_filter.h"
 #include "tendril/rpc/session/agent_listener.h"
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/agent_pair.h"

@@ -37,7 +37,7 @@ function example() {
 { example(); spaces[FILENAME] = space }
 END {
   print "// Made of headers' examples by tests/tutorial/header_examples.awk.\n#include <tendril/tendril.h>\n"
-  print "#include <fstream>\n#include <span>"
+  print "#include <iostream>\n#include <span>"
   for (i = 1; i <= all; ++i) {
     header = keys[i]
     sub(/#.*/, "", header)
