@@ -83,7 +83,10 @@ void Agent::set_trace(std::shared_ptr<detail::Trace> trace) {
 }
 void Agent::add_hook(std::shared_ptr<MessageHook> hook) { impl_->hooks.push_back(std::move(hook)); }
 
-void Agent::attach_part(std::type_index type, std::shared_ptr<void> part) { impl_->parts[type] = std::move(part); }
+void Agent::attach_part(std::type_index type, std::shared_ptr<void> part) {
+  const bool is_first = impl_->parts.emplace(type, std::move(part)).second;
+  TENDRIL_CHECK_AS(UsageError, is_first, "Agent::attach: the agent already has an object of this type");
+}
 
 std::shared_ptr<void> Agent::find_part(std::type_index type) const noexcept {
   const auto found = impl_->parts.find(type);

@@ -184,7 +184,7 @@ class Agent {
   void set_trace(std::shared_ptr<detail::Trace> trace);
   void add_hook(std::shared_ptr<MessageHook> hook);  ///< call it before the first call
   /// Stores an object, one of each type, until the agent is destroyed. Call it before the first call, because `part`
-  /// takes no lock.
+  /// takes no lock. Throws UsageError if the agent already has an object of this type.
   template <class T>
   void attach(std::shared_ptr<T> part) {
     attach_part(typeid(T), std::move(part));

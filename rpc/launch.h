@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "tendril/rpc/launch/simulated_launch.h"
+#include "tendril/rpc/group/simulated_launch.h"
 #include "tendril/rpc/spawn.h"
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/export.h"

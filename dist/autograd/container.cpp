@@ -63,8 +63,8 @@ std::shared_ptr<Container> Container::attach(rpc::Agent& agent) {
   detail::serve_requests();
   detail::serve_graphs();
   auto container = std::make_shared<Container>(agent);
-  agent.add_hook(container);
   agent.attach(container);
+  agent.add_hook(container);
   const std::lock_guard lock(by_executor().mutex);
   by_executor().containers[&agent.executor()] = container;
   return container;
@@ -341,6 +341,7 @@ void Container::backward(ContextId id, const std::vector<Tensor>& roots, const B
         "this context");
   }
   const auto context = require(id, "backward");
+  const auto alive = transmitter_->agent();  // so that a pass, which is made under a lock, does not end the agent
   const auto pass = context->begin_pass(
       {.context = id,
        .pass = make_id(self().id, next_pass_.fetch_add(1, std::memory_order_relaxed)),

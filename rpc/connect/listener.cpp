@@ -30,48 +30,55 @@ std::optional<tcp::endpoint> Listener::tcp_endpoint() const {
 void Listener::start() {
   // The acceptors are used on the reactor's thread from here on.
   loop_->post_io([self = shared_from_this()] {
-    for (ListeningSocket* door : {&self->unix_, &self->tcp_})
-      if (door->acceptor && self->is_open()) self->accept(*door);
+    for (ListeningSocket* socket : {&self->unix_, &self->tcp_}) {
+      if (!socket->acceptor || !self->is_open()) continue;
+      try {
+        self->accept(*socket);
+      } catch (const std::exception&) {
+        self->retry_later(*socket, ENOMEM);
+      }
+    }
   });
 }
 
-void Listener::accept(ListeningSocket& door) {
-  door.acceptor->wait([self = shared_from_this(), &door](int error) {
+void Listener::accept(ListeningSocket& socket) {
+  socket.acceptor->wait([self = shared_from_this(), &socket](int error) {
     Acceptor::Accepted connection;
     try {
-      if (error == 0) connection = door.acceptor->accept();
+      if (error == 0) connection = socket.acceptor->accept();
       if (error == 0) error = connection.error;
     } catch (const std::exception&) {
       error = ENOMEM;
     }
-    if (error != 0) return self->retry_later(door, error);
-    self->accept(door);  // before starting the handshake, which may throw
-    if (connection.stream) self->accepted(door, std::move(connection));
+    if (error != 0) return self->retry_later(socket, error);
+    self->accept(socket);  // before starting the handshake, which may throw
+    if (connection.stream) self->accepted(socket, std::move(connection));
   });
 }
 
 /// Waits before the next attempt: after errors such as EMFILE, an immediate one would only waste processor time.
-void Listener::retry_later(ListeningSocket& door, int error) {
-  door.retry.call_after(std::chrono::milliseconds(100), [self = shared_from_this(), &door] { self->accept(door); });
+void Listener::retry_later(ListeningSocket& socket, int error) {
+  socket.retry.call_after(std::chrono::milliseconds(100),
+                          [self = shared_from_this(), &socket] { self->accept(socket); });
   Handshake::Pending& strangers = *tcp_.handshakes;
   strangers.note(std::string("an unknown peer: ") + std::strerror(error));
   strangers.half_open.close_oldest(Clock::now());
 }
 
-void Listener::accepted(ListeningSocket& door, Acceptor::Accepted connection) {
+void Listener::accepted(ListeningSocket& socket, Acceptor::Accepted connection) {
   const auto admission = admission_.lock();
-  if (!admission || !door.handshakes->half_open.make_room(Clock::now())) return;
-  const bool tcp = &door == &tcp_;
+  if (!admission || !socket.handshakes->half_open.make_room(Clock::now())) return;
+  const bool tcp = &socket == &tcp_;
   if (!tcp && !connection.stream->peer_is_same_user()) return;
   std::make_shared<Handshake>(loop_->reactor(), admission, std::move(connection.stream), tcp,
-                              std::move(connection.from), door.handshakes)
+                              std::move(connection.from), socket.handshakes)
       ->start();
 }
 
 bool Listener::has_connecting_peers() {
-  for (ListeningSocket* door : {&unix_, &tcp_}) {
-    if (door->handshakes->half_open.size() > 0) return true;
-    if (door->acceptor && is_open() && door->acceptor->has_pending()) return true;
+  for (ListeningSocket* socket : {&unix_, &tcp_}) {
+    if (socket->handshakes->half_open.size() > 0) return true;
+    if (socket->acceptor && is_open() && socket->acceptor->has_pending()) return true;
   }
   return false;
 }
@@ -80,10 +87,10 @@ void Listener::close() {
   if (closed_.exchange(true)) return;
   if (unix_.acceptor) unix_.acceptor->hide();
   loop_->post_io([self = shared_from_this()] {
-    for (ListeningSocket* door : {&self->unix_, &self->tcp_}) {
-      if (door->acceptor) door->acceptor->close();
-      door->retry.cancel();
-      door->handshakes->half_open.close_all();  // they keep the agent alive and could never finish
+    for (ListeningSocket* socket : {&self->unix_, &self->tcp_}) {
+      if (socket->acceptor) socket->acceptor->close();
+      socket->retry.cancel();
+      socket->handshakes->half_open.close_all();  // they keep the agent alive and could never finish
     }
   });
 }

@@ -46,9 +46,9 @@ class Listener : public std::enable_shared_from_this<Listener> {
     // Unix-domain socket. Used on the reactor's thread.
     const std::shared_ptr<Handshake::Pending> handshakes;
   };
-  void accept(ListeningSocket& door);
-  void accepted(ListeningSocket& door, Acceptor::Accepted connection);
-  void retry_later(ListeningSocket& door, int error);
+  void accept(ListeningSocket& socket);
+  void accepted(ListeningSocket& socket, Acceptor::Accepted connection);
+  void retry_later(ListeningSocket& socket, int error);
 
   const Ref<Loop> loop_;
   const std::weak_ptr<Admission> admission_;

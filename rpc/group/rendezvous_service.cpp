@@ -114,16 +114,19 @@ void RendezvousService::note_partition(WorkerId by, WorkerId peer, const std::st
   if (!agent) return;
   const AgentOptions& options = agent->options;
   const Roster& roster = server_.roster();
-  if (partitions_.size() >= kMaxPartitions) {
+  const uint64_t epoch = roster.at(by).epoch, peer_epoch = roster.at(peer).epoch;
+  const auto known = partitions_.find({by, peer});
+  if (known != partitions_.end()) {  // a report by or of an earlier incarnation is replaced
+    if (known->second.epoch == epoch && known->second.peer_epoch == peer_epoch) return;
+  } else if (partitions_.size() >= kMaxPartitions) {
     ++more_partitions_;
     return;
   }
   const bool first = partitions_.empty();
-  // Replaces a report by or of an earlier incarnation.
   partitions_.insert_or_assign(
       std::pair(by, peer), PartitionReport{.why = why,
-                                           .epoch = roster.at(by).epoch,
-                                           .peer_epoch = roster.at(peer).epoch,
+                                           .epoch = epoch,
+                                           .peer_epoch = peer_epoch,
                                            .due = Clock::now() + options.liveness_timeout + 2 * options.ping_interval});
   if (first) log_partitions();
 }

@@ -1,11 +1,7 @@
 #pragma once
 
-#include <cstdint>
-
 #include "tendril/rpc/call_context.h"
-#include "tendril/tensor/export.h"
-
-TENDRIL_API_BEGIN
+#include "tendril/rpc/threads/clock_fit.h"
 
 namespace tendril::rpc {
 class Agent;
@@ -13,27 +9,9 @@ class Agent;
 
 namespace tendril::rpc::detail {
 
-/// Rank 0's steady clock minus this process's steady clock, at a time of the latter.
-struct ClockOffset {
-  int64_t at_ns = 0;
-  int64_t offset_ns = 0;
-  int64_t error_ns = 0;  ///< the true offset differs from `offset_ns` by at most this
-};
-
 /// Asks rank 0 for the time several times and uses the fastest answer. Rank 0 has read its clock at some moment of the
 /// round trip, so the error is at most half of the round trip. At rank 0 itself, the result is exact. Throws the errors
 /// of calls.
 ClockOffset measure_clock(Agent& agent, Clock::time_point deadline);
 
-/// Converts from this process's steady clock to rank 0's: a line through two measurements, because clocks drift.
-/// Outside them, the offset of the nearer measurement applies.
-struct ClockFit {
-  ClockOffset first, last;
-
-  int64_t to_rank_0(int64_t ns) const noexcept;
-  int64_t error_ns() const noexcept;  ///< between the two measurements
-};
-
 }  // namespace tendril::rpc::detail
-
-TENDRIL_API_END

@@ -95,27 +95,27 @@ bool Agent::Impl::notify_closing(Clock::time_point deadline) {
     tell();
     return true;
   }
-  struct ListenerScope {
+  struct Completion {
     detail::Mutex mutex;
     detail::Condition changed;
     bool done = false;
   };
-  const auto told = std::make_shared<ListenerScope>();
+  const auto completion = std::make_shared<Completion>();
   detail::Thread thread;
   try {
-    thread = detail::Thread("rpc-closing", [tell, told] {
+    thread = detail::Thread("rpc-closing", [tell, completion] {
       tell();
-      const std::lock_guard lock(told->mutex);
-      told->done = true;
-      told->changed.notify_all();
+      const std::lock_guard lock(completion->mutex);
+      completion->done = true;
+      completion->changed.notify_all();
     });
   } catch (const std::system_error&) {  // no more threads can be created
     tell();
     return true;
   }
-  std::unique_lock lock(told->mutex);
-  const bool in_time =
-      told->changed.wait_until(lock, std::max(deadline, Clock::now() + kToldIn), [&] { return told->done; });
+  std::unique_lock lock(completion->mutex);
+  const bool in_time = completion->changed.wait_until(lock, std::max(deadline, Clock::now() + kToldIn),
+                                                      [&] { return completion->done; });
   lock.unlock();
   if (in_time) {
     thread.join();

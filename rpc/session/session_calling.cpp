@@ -275,7 +275,9 @@ void Session::complete(Message&& reply, Clock::time_point now) noexcept {
   }
   if (reply.kind == MessageKind::error) {
     const ServedFunction* const called = served_functions().find(pending->function);  // holds every called function
-    return fail(std::move(*pending), read_error(reply, peer_.name, called ? describe_unserved(*called) : ""));
+    std::function<std::string()> unserved;
+    if (called) unserved = [called] { return describe_unserved(*called); };
+    return fail(std::move(*pending), read_error(reply, peer_.name, unserved));
   }
   pending->stop.reset();
   try {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "tendril/rpc/launch/simulated_launch.h"
+#include "tendril/rpc/group/simulated_launch.h"
 #include "tendril/rpc/simulation/network.h"
 #include "tendril/rpc/simulation/stream.h"
 #include "tendril/rpc/threads/reactor.h"

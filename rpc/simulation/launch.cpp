@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/launch/simulated_launch.h"
+#include "tendril/rpc/group/simulated_launch.h"
 #include "tendril/rpc/simulation.h"
 #include "tendril/rpc/spawn.h"
 

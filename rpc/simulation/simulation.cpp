@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/launch/simulated_launch.h"
+#include "tendril/rpc/group/simulated_launch.h"
 #include "tendril/rpc/simulation/allocations.h"
 #include "tendril/rpc/simulation/network.h"
 #include "tendril/rpc/simulation/poller.h"

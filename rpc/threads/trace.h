@@ -12,6 +12,7 @@
 
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/system/mutex.h"
+#include "tendril/rpc/threads/clock_fit.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/export.h"
@@ -23,8 +24,6 @@ class Agent;
 }
 
 namespace tendril::rpc::detail {
-
-struct ClockFit;
 
 /// An activity that took time at one worker.
 struct TraceSpan {

@@ -1,9 +1,11 @@
 // The network of the operating system.
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/udp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <cerrno>
@@ -11,7 +13,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "tendril/rpc/error.h"
@@ -33,16 +34,6 @@ namespace {
 
 error_code error_of_errno() { return {errno, boost::system::system_category()}; }
 
-void check(const error_code& error) {
-  if (error) throw boost::system::system_error(error);
-}
-
-/// Asio's sockets need a context, also if they are used only for synchronous operations. It is never run.
-asio::io_context& unused_context() {
-  static auto& instance = *new asio::io_context(1);  // never destroyed: agents may outlive static objects
-  return instance;
-}
-
 /// Waits for connections on behalf of an acceptor. The reactor owns it, so that an armed function, which may own the
 /// acceptor, is destroyed with the reactor at the latest.
 class AcceptorWatch final : public Reactor::Watched {
@@ -54,83 +45,76 @@ class AcceptorWatch final : public Reactor::Watched {
     if (f) f(0);  // an error of the socket is reported by accept
     return true;
   }
-  void reactor_ends() noexcept override { ready_ = nullptr; }
 
  private:
   std::function<void(int error)> ready_;
 };
 
-/// Asio opens the socket; the reactor waits for it by its native handle, because an Asio io_context could only be
-/// polled by the leader beside the reactor's own events.
-template <class Protocol>
 class SystemAcceptor : public Acceptor {
  public:
-  explicit SystemAcceptor(Reactor& reactor) : reactor_(reactor), acceptor_(unused_context()) {}
+  SystemAcceptor(Reactor& reactor, bool tcp) : reactor_(reactor), tcp_(tcp) {}
+  ~SystemAcceptor() override {
+    if (!watch_.expired()) reactor_.unwatch(socket_.get());
+  }
 
-  void listen(const typename Protocol::endpoint& at, bool reuse) {
-    error_code error;
-    UniqueFd socket = new_socket(at.protocol().family());
-    if (!socket) throw boost::system::system_error(error_of_errno());
-    assign(at.protocol(), std::move(socket));
-    if (reuse) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
-    if (!error) acceptor_.bind(at, error);
-    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-    check(error);
+  /// Throws boost::system::system_error.
+  void listen(const sockaddr* at, std::size_t size) {
+    UniqueFd socket = new_socket(at->sa_family);
+    const int on = 1;
+    const bool listens =
+        socket && (!tcp_ || ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0) &&
+        ::bind(socket.get(), at, static_cast<socklen_t>(size)) == 0 && ::listen(socket.get(), SOMAXCONN) == 0;
+    if (!listens) throw boost::system::system_error(error_of_errno());
+    socket_ = std::move(socket);
   }
-  void assign(const Protocol& protocol, UniqueFd socket) {
-    error_code error;
-    acceptor_.assign(protocol, socket.get(), error);
-    check(error);
-    socket.release();
-  }
+  void assign(UniqueFd listening) { socket_ = std::move(listening); }
 
   void wait(std::function<void(int error)> ready) override {
-    if (!acceptor_.is_open()) return;
+    if (!socket_) return;
     auto watch = watch_.lock();
     if (watch) {
       watch->arm(std::move(ready));
-      return reactor_.report_again(acceptor_.native_handle());
+      return reactor_.report_again(socket_.get());
     }
     watch = std::make_shared<AcceptorWatch>();
     watch->arm(std::move(ready));
-    reactor_.watch(acceptor_.native_handle(), watch);
+    reactor_.watch(socket_.get(), watch);
     watch_ = watch;
   }
   bool has_pending() noexcept override {
-    pollfd waiting{acceptor_.native_handle(), POLLIN, 0};
+    pollfd waiting{socket_.get(), POLLIN, 0};
     return ::poll(&waiting, 1, 0) > 0;
   }
   void close() noexcept override {
-    if (!acceptor_.is_open()) return;
-    reactor_.unwatch(acceptor_.native_handle());
-    error_code ignored;
-    acceptor_.close(ignored);
+    const auto armed = watch_.lock();  // its function may own this acceptor
+    if (armed) reactor_.unwatch(socket_.get());
+    socket_.reset();
   }
 
  protected:
-  static constexpr bool kTcp = std::is_same_v<Protocol, tcp>;
-
   Accepted take(sockaddr* from = nullptr, socklen_t* size = nullptr) {
-    UniqueFd socket = accept_connection(acceptor_.native_handle(), from, size);
+    UniqueFd socket = accept_connection(socket_.get(), from, size);
     if (!socket) return {.stream = nullptr, .from = {}, .error = errno == EAGAIN || errno == ECONNABORTED ? 0 : errno};
-    tune_socket(socket.get(), kTcp);
-    return {.stream = std::make_unique<SocketStream>(std::move(socket), kTcp), .from = {}};
+    tune_socket(socket.get(), tcp_);
+    return {.stream = std::make_unique<SocketStream>(std::move(socket), tcp_), .from = {}};
   }
 
   Reactor& reactor_;
-  typename Protocol::acceptor acceptor_;
-  std::weak_ptr<AcceptorWatch> watch_;  // set once the reactor watches the acceptor
+  const bool tcp_;
+  UniqueFd socket_;
+  std::weak_ptr<AcceptorWatch> watch_;  // set once the reactor watches the socket
 };
 
-class UnixAcceptor final : public SystemAcceptor<Local> {
+class UnixAcceptor final : public SystemAcceptor {
  public:
-  explicit UnixAcceptor(Reactor& reactor) : SystemAcceptor(reactor) {
+  explicit UnixAcceptor(Reactor& reactor) : SystemAcceptor(reactor, false) {
     static const bool swept = [] { return sweep_dead_folders(PrivateFolder::default_base()), true; }();
     (void)swept;
     folder_.emplace();
     path_ = folder_->socket_path();
     try {
-      listen(Local::endpoint(path_), false);
+      const Local::endpoint at(path_);
+      listen(at.data(), at.size());
     } catch (const boost::system::system_error& e) {
       throw UsageError("Agent::listen: cannot listen on " + path_ + ": " + e.code().message());
     }
@@ -149,11 +133,17 @@ class UnixAcceptor final : public SystemAcceptor<Local> {
   std::string path_;
 };
 
-class TcpAcceptor final : public SystemAcceptor<tcp> {
+class TcpAcceptor final : public SystemAcceptor {
  public:
-  using SystemAcceptor::SystemAcceptor;
+  explicit TcpAcceptor(Reactor& reactor) : SystemAcceptor(reactor, true) {}
 
-  tcp::endpoint tcp_endpoint() const override { return acceptor_.local_endpoint(); }
+  tcp::endpoint tcp_endpoint() const override {
+    tcp::endpoint at;
+    auto size = static_cast<socklen_t>(at.capacity());
+    if (::getsockname(socket_.get(), at.data(), &size) != 0) throw boost::system::system_error(error_of_errno());
+    at.resize(size);
+    return at;
+  }
   Accepted accept() override {
     tcp::endpoint from;
     auto size = static_cast<socklen_t>(from.capacity());
@@ -181,7 +171,7 @@ class SystemNetwork final : public Network {
   std::unique_ptr<Acceptor> listen_unix(Reactor& reactor) override { return std::make_unique<UnixAcceptor>(reactor); }
   std::unique_ptr<Acceptor> listen_tcp(Reactor& reactor, const tcp::endpoint& at) override {
     auto acceptor = std::make_unique<TcpAcceptor>(reactor);
-    acceptor->listen(at, true);
+    acceptor->listen(at.data(), at.size());
     return acceptor;
   }
   std::unique_ptr<Acceptor> listen_tcp(Reactor& reactor, int socket) override {
@@ -189,7 +179,7 @@ class SystemNetwork final : public Network {
     if (!copy) throw boost::system::system_error(error_of_errno());
     make_non_blocking(copy.get());
     auto acceptor = std::make_unique<TcpAcceptor>(reactor);
-    acceptor->assign(tcp::v4(), std::move(copy));
+    acceptor->assign(std::move(copy));
     return acceptor;
   }
 

@@ -117,14 +117,15 @@ Message error_message(const std::exception_ptr& error, uint64_t max_bytes) {
   }
 }
 
-std::exception_ptr read_error(Message& message, const std::string& worker, const std::string& unserved) noexcept {
+std::exception_ptr read_error(Message& message, const std::string& worker,
+                              const std::function<std::string()>& unserved) noexcept {
   try {
     uint8_t kind = 0;
     std::string type, text;
     InputArchive archive(message);
     archive >> kind >> type >> text;
     // A worker that passes on an error of another worker does serve the function that was called.
-    if (kind == unknown_function && archive.left() == 0 && !unserved.empty()) text = unserved;
+    if (kind == unknown_function && archive.left() == 0 && unserved) text = unserved();
     ErrorPath path = read_path(archive, worker);
     switch (kind) {
       case unknown_function:
@@ -136,9 +137,15 @@ std::exception_ptr read_error(Message& message, const std::string& worker, const
       default:
         return std::make_exception_ptr(RemoteError(std::move(path), type, text));
     }
+  } catch (const std::bad_alloc&) {
+    return std::current_exception();
   } catch (const std::exception& e) {
-    return std::make_exception_ptr(
-        MessageError("worker '" + worker + "' replied with an error that cannot be read: " + e.what()));
+    try {
+      return std::make_exception_ptr(
+          MessageError("worker '" + worker + "' replied with an error that cannot be read: " + e.what()));
+    } catch (...) {
+      return std::current_exception();
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <string>
 
 #include "tendril/rpc/wire/message.h"
@@ -15,9 +16,10 @@ namespace tendril::rpc {
 /// notice. Throws std::bad_alloc only.
 Message error_message(const std::exception_ptr& error, uint64_t max_bytes);
 
-/// Returns the error in a message from `worker`. `unserved`, if not empty, is the text of an UnknownFunctionError about
-/// the call that the message ends. Never throws: if the payload cannot be read, returns an error about that.
-std::exception_ptr read_error(Message& message, const std::string& worker, const std::string& unserved = {}) noexcept;
+/// Returns the error in a message from `worker`. `unserved`, if not empty, returns the text of an UnknownFunctionError
+/// about the call that the message ends. Never throws: if the payload cannot be read, returns an error about that.
+std::exception_ptr read_error(Message& message, const std::string& worker,
+                              const std::function<std::string()>& unserved = {}) noexcept;
 
 /// Returns the text of an error, for use in another error's text.
 std::string text_of(const std::exception_ptr& error);

@@ -147,7 +147,7 @@ dnnl::memory::dims strides_of(const View& v, bool channels_last, int64_t groups 
 
 /// For the filter's gradient of a 1x1 convolution with a stride, oneDNN first gathers the pixels that count. From
 /// images in channels-last order with fewer channels than a vector has elements, it writes them beyond the memory that
-/// it reserved (https://github.com/uxlfoundation/oneDNN/issues/6035, open in November 2026). Other orders are safe.
+/// it reserved (https://github.com/uxlfoundation/oneDNN/issues/6035, open in November 2026). Row-major images are safe.
 bool onednn_overruns(Map map, const View& weight, const PartGeometry& g) noexcept {
   constexpr int64_t kMostElements = 16;  // of a vector, with AVX-512
   return map == Map::filter && weight.sizes[2] == 1 && weight.sizes[3] == 1 && (g.stride.h > 1 || g.stride.w > 1) &&
@@ -214,7 +214,7 @@ Convolution::Convolution(dnnl::algorithm algorithm, Map map, const View& x, cons
   const Dims images = dims_of(x), results = dims_of(out), strides{g.stride.h, g.stride.w},
              dilation{g.dilation.h - 1, g.dilation.w - 1}, before{g.padding.h, g.padding.w},
              behind{g.below, g.padding.w};
-  const Tag wanted = order.images && !winograd_ && !onednn_overruns(map, weight, g) ? Tag::nhwc : Tag::any;
+  const Tag wanted = onednn_overruns(map, weight, g) ? Tag::nchw : order.images && !winograd_ ? Tag::nhwc : Tag::any;
   const Description any_x(images, f32, wanted), any_weight(kernels, f32, Tag::any), any_out(results, f32, wanted);
   if (has_bias) bias_.emplace(Dims{out.sizes[1]}, f32, Tag::x);
   const auto describe = [&](const auto&... bias) {

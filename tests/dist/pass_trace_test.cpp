@@ -3,7 +3,6 @@
 #include <fstream>
 #include <map>
 
-#include "tendril/rpc/observe/trace_clock.h"
 #include "tendril/rpc/threads/trace.h"
 #include "tests/contains.h"
 #include "tests/dist/group.h"

@@ -33,16 +33,21 @@ def layer_of(path):
     return layers.get(parts[1] if len(parts) > 2 else str(pathlib.PurePath(path).with_suffix("")))
 
 
-files = sorted(path for ending in ("h", "cpp", "cu") for path in (source / "rpc").rglob("*." + ending))
+for header in layers:
+    if "/" in header and not (source / (header + ".h")).exists():
+        report(f"docs/rpc.md: there is no {header}.h")
+files = sorted(path for path in (source / "rpc").rglob("*") if path.suffix in (".h", ".cpp", ".cu", ".cuh", ".inl"))
 for path in files:
     name = str(path.relative_to(source))
     layer = layer_of(name)
     if layer is None:
         report(f"{name}: its layer is not in docs/rpc.md")
         continue
-    for included in re.findall(r'^#include "tendril/(rpc/[^"]+)"', path.read_text(), re.M):
+    for included in re.findall(r'^\s*#\s*include\s*["<]tendril/(rpc/[^">]+)[">]', path.read_text(), re.M):
         other = layer_of(included)
-        if other is not None and order.index(other) > order.index(layer):
+        if other is None:
+            report(f"{name} includes {included}, whose layer is not in docs/rpc.md")
+        elif order.index(other) > order.index(layer):
             report(f"{name} ({layer}) includes {included} ({other})")
 print(f"{len(files)} files, {len(order)} layers, {findings} findings")
 sys.exit(findings > 0 or len(order) < 2)

@@ -5,6 +5,6 @@ cd "$1" || exit 1
 found=$(grep -rnE --include='*.cpp' --include='*.h' \
   'std::(mutex|condition_variable(_any)?|shared_mutex|recursive_mutex|j?thread|random_device)\b|this_thread::sleep|(steady|system)_clock::now' rpc dist |
   grep -vE '^[^:]*:[0-9]+: *//|^[^:]*:[0-9]+:.*thread::hardware_concurrency' |
-  grep -vE '^rpc/(system|simulation)/|^rpc/(clock\.h|spawn\.cpp|launch/worker_main\.cpp|observe/observer\.cpp|threads/wakeup_cost\.cpp|transport/tls_stream\.h):')
+  grep -vE '^rpc/(system|simulation)/|^rpc/(clock\.h|spawn\.cpp|group/worker_main\.cpp|observe/observer\.cpp|threads/wakeup_cost\.cpp|transport/tls_stream\.h):')
 [ -z "$found" ] || printf 'not simulated: %s\n' "$found"
 [ -z "$found" ]

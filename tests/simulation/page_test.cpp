@@ -18,7 +18,7 @@
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/launch/simulated_launch.h"
+#include "tendril/rpc/group/simulated_launch.h"
 #include "tendril/rpc/simulation.h"
 #include "tests/contains.h"
 #include "tests/rpc/error_text.h"

@@ -164,7 +164,7 @@ bool Pass::failed() const {
 void Pass::when_ended(std::function<void()> f) {
   {
     const std::lock_guard lock(mutex_);
-    if (!ended_) return at_end_.push_back(std::move(f));
+    if (!left_context_) return at_end_.push_back(std::move(f));
   }
   f();
 }

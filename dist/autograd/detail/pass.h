@@ -101,7 +101,8 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   std::unordered_map<PassToken, rpc::InboundCall> calls_;  // not answered yet
   std::vector<ReceivedGradients> fed_;                     // received, not yet added to the task
   bool abandoned_ = false;
-  bool ended_ = false;
+  bool ended_ = false;            // the task has been taken out to be freed
+  bool left_context_ = false;     // another pass of the context can begin
   bool over_incomplete_ = false;  // some workers may not know that the pass has failed
   bool abort_broadcast_ = false;
   std::vector<std::function<void()>> at_end_;

@@ -58,7 +58,6 @@ struct Pass::Ending {
   bool finished = false;
   uint64_t reports_made = 0;
   std::unique_ptr<tendril::autograd::GraphTask> task = {};
-  std::vector<std::function<void()>> continuations = {};
 };
 
 void Pass::act(Lock& lock) {
@@ -100,17 +99,18 @@ void Pass::act(Lock& lock) {
 std::optional<Pass::Ending> Pass::take_ending(const std::vector<PassAction>& actions) {
   const auto is_end = [](const PassAction& action) { return std::holds_alternative<pass_action::End>(action); };
   if (std::none_of(actions.begin(), actions.end(), is_end) || std::exchange(ended_, true)) return std::nullopt;
-  return Ending{.finished = !protocol_.failed(),
-                .reports_made = protocol_.reports_made(),
-                .task = graph_.free(),
-                .continuations = std::exchange(at_end_, {})};
+  return Ending{.finished = !protocol_.failed(), .reports_made = protocol_.reports_made(), .task = graph_.free()};
 }
 
 void Pass::end(Ending ending) {
   ending.task.reset();
   trace_.ended(!ending.finished);
   context_->end_pass(*this, ending.finished, ending.reports_made);
-  for (const auto& f : ending.continuations) f();
+  Lock lock(mutex_);
+  left_context_ = true;
+  const auto continuations = std::exchange(at_end_, {});
+  lock.unlock();
+  for (const auto& f : continuations) f();
 }
 
 void Pass::reply(PassToken token, rpc::Message message) {

@@ -20,8 +20,8 @@ constexpr std::size_t kMaxEnded = 1024;
 std::shared_ptr<CollectiveHub> CollectiveHub::attach(rpc::Agent& agent) {
   serve_collective_requests();
   auto hub = std::make_shared<CollectiveHub>(agent);
-  agent.add_hook(hub);
   agent.attach(hub);
+  agent.add_hook(hub);
   return hub;
 }
 

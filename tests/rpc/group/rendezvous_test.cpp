@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(timeout_error_lists_refused_workers) {
 BOOST_AUTO_TEST_CASE(strangers_do_not_disturb_the_group) {
   Scene scene(3);
   int stranger = 100;
-  const auto enqueue = [&] {
+  const auto disturb = [&] {
     scene.join(++stranger, 1, "x", 1, 7);
     scene.join(++stranger, -5, "x", 1);
     scene.join(++stranger, 0, "x", 1);
@@ -101,17 +101,17 @@ BOOST_AUTO_TEST_CASE(strangers_do_not_disturb_the_group) {
     for (int i = 101; i <= stranger; ++i) BOOST_TEST(scene.refusals.contains(i));
     scene.pass(1s);
   };
-  enqueue();
+  disturb();
   scene.join(10, 0, "a");
-  enqueue();
+  disturb();
   scene.join(11, 1, "b");
   scene.join(12, 2, "c");
   BOOST_TEST((scene.only(10).kind == Kind::welcome));
   scene.sent.clear();
   for (uint32_t round = 0; round < 2; ++round) {
-    enqueue();
+    disturb();
     scene.contribute(10, round, "phase", "A");
-    enqueue();
+    disturb();
     scene.contribute(11, round, "phase", "B");
     scene.contribute(12, round, "phase", "C");
     BOOST_TEST((scene.only(12).kind == Kind::gathered));

@@ -51,7 +51,7 @@ constexpr std::size_t kRecordHeaderBytes = 5;  // of a TLS record; after fewer b
 
 /// Sends each packet on a separate connection and waits until rank 0 has read it: rank 0 answers or closes the
 /// connection, except after the incomplete packet.
-void enqueue(int port) {
+void send_packets(int port) {
   boost::asio::io_context io;
   for (const Bytes& packet : packets()) {
     tcp::socket socket(io);
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(strangers_do_not_disturb_a_group) {
       threads.emplace_back([&, rank, with_strangers] {
         errors[static_cast<std::size_t>(rank)] = text_of_error([&] {
           const auto disturb = [&] {
-            if (with_strangers) enqueue(port.number());
+            if (with_strangers) send_packets(port.number());
           };
           disturb();  // while rank 0 waits
           Group group(name_of(rank), options_of(rank, port.number()));

@@ -18,7 +18,6 @@
 
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/observe/trace_clock.h"
 #include "tendril/rpc/task.h"
 #include "tendril/rpc/threads/trace.h"
 #include "tests/errors.h"

@@ -103,6 +103,14 @@ BOOST_AUTO_TEST_CASE(cancellation_during_reference_registration_is_reported) {
   BOOST_TEST(cancelled[3]);
   BOOST_TEST(!cancelled[4]);
   BOOST_TEST(!made.begin_leaving(4, cancelled[4]));
+
+  // A call that is cancelled later does not refer to the sender's variable any more.
+  const uint64_t id = made.enter({.open = OpenCall(counters)});
+  bool late = false;
+  BOOST_TEST(made.begin_leaving(id, late));
+  made.end_leaving(id);
+  BOOST_TEST((made.take(id, true).value().leaving == nullptr));
+  BOOST_TEST(!late);
 }
 
 BOOST_AUTO_TEST_CASE(request_is_admitted_and_answered_once) {

@@ -11,7 +11,7 @@
 #include "tendril/rpc/default_agent.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/launch/simulated_launch.h"
+#include "tendril/rpc/group/simulated_launch.h"
 #include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/system/mutex.h"
 #include "tendril/tensor/detail/switched_variable.h"

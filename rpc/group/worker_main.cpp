@@ -16,8 +16,8 @@
 #include <thread>
 
 #include "tendril/rpc/call/uncaught.h"
+#include "tendril/rpc/group/simulated_launch.h"
 #include "tendril/rpc/launch/process_launch.h"
-#include "tendril/rpc/launch/simulated_launch.h"
 #include "tendril/rpc/launch/spawn_registry.h"
 #include "tendril/rpc/observe/status_signal.h"
 #include "tendril/rpc/system/spawn_protocol.h"

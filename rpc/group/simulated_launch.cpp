@@ -1,4 +1,4 @@
-#include "tendril/rpc/launch/simulated_launch.h"
+#include "tendril/rpc/group/simulated_launch.h"
 
 #include <cstdlib>
 #include <utility>

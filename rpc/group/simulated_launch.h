@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "tendril/rpc/group/sent_messages.h"
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/export.h"
 
