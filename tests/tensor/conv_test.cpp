@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(filter_gradient_of_strided_1x1_convolution_of_few_channels_
       const auto wide = [](const Tensor& t) { return raw::contiguous(raw::cast(t, kFloat64)); };
       const uint64_t turned = cpu::taken(Path::turned_image);
       table.conv2d_filter(raw::view_of(result), raw::view_of(x), raw::view_of(y), g);
-      // What was written beyond it need not have done harm yet.
+      // A write beyond the memory may not have done harm yet, so check how the gradient is computed.
       BOOST_TEST((!cpu::onednn::available() || !onednn_overruns(g, result) || in == 1 ||
                   cpu::taken(Path::turned_image) > turned));
       table.conv2d_filter(raw::view_of(exact), raw::view_of(wide(x)), raw::view_of(wide(y)), g);
