@@ -8,6 +8,7 @@
 #include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/detail/named_error.h"
+#include "tendril/tensor/detail/overloaded.h"
 #include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
@@ -15,13 +16,6 @@
 namespace tendril {
 
 namespace {
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
 
 /// How many of x's dimensions an index takes.
 int taken_by(const Index& index) {
@@ -101,19 +95,19 @@ Plan plan_of(const Tensor& x, const std::vector<Index>& indices) {
   Plan plan{.view = x};
   int dim = 0;
   for (const Index& each : indices) {
-    std::visit(Overloaded{[&](int64_t number) { plan.view = plan.view.select(dim, number); },
-                          [&](const Slice& slice) { plan.view = sliced(plan.view, dim++, slice); },
-                          [&](NewDimension) { plan.view = plan.view.unsqueeze(dim++); },
-                          [&](AllDimensions) { dim += x.dim() - taken; },
-                          [&](const Tensor& tensor) {
-                            if (tensor.dim() == 0 && (tensor.dtype() == kInt64 || tensor.dtype() == kInt32)) {
-                              plan.view = plan.view.select(dim, tensor.item<int64_t>());
-                            } else if (tensor.dtype() == kBool) {
-                              dim += add_mask(plan, tensor, dim);
-                            } else {
-                              add_positions(plan, tensor, dim++);
-                            }
-                          }},
+    std::visit(detail::Overloaded{[&](int64_t number) { plan.view = plan.view.select(dim, number); },
+                                  [&](const Slice& slice) { plan.view = sliced(plan.view, dim++, slice); },
+                                  [&](NewDimension) { plan.view = plan.view.unsqueeze(dim++); },
+                                  [&](AllDimensions) { dim += x.dim() - taken; },
+                                  [&](const Tensor& tensor) {
+                                    if (tensor.dim() == 0 && (tensor.dtype() == kInt64 || tensor.dtype() == kInt32)) {
+                                      plan.view = plan.view.select(dim, tensor.item<int64_t>());
+                                    } else if (tensor.dtype() == kBool) {
+                                      dim += add_mask(plan, tensor, dim);
+                                    } else {
+                                      add_positions(plan, tensor, dim++);
+                                    }
+                                  }},
                each.value());
   }
   // A number in between is a position too for NumPy; here it has become a view before, which moves nothing.

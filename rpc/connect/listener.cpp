@@ -31,17 +31,12 @@ void Listener::start() {
   // The acceptors are used on the reactor's thread from here on.
   loop_->post_io([self = shared_from_this()] {
     for (ListeningSocket* socket : {&self->unix_, &self->tcp_}) {
-      if (!socket->acceptor || !self->is_open()) continue;
-      try {
-        self->accept(*socket);
-      } catch (const std::exception&) {
-        self->retry_later(*socket, ENOMEM);
-      }
+      if (socket->acceptor && self->is_open()) self->accept(*socket);
     }
   });
 }
 
-void Listener::accept(ListeningSocket& socket) {
+void Listener::accept(ListeningSocket& socket) try {
   socket.acceptor->wait([self = shared_from_this(), &socket](int error) {
     Acceptor::Accepted connection;
     try {
@@ -54,6 +49,8 @@ void Listener::accept(ListeningSocket& socket) {
     self->accept(socket);  // before starting the handshake, which may throw
     if (connection.stream) self->accepted(socket, std::move(connection));
   });
+} catch (const std::exception&) {  // out of memory: without another attempt, the socket would accept nothing more
+  retry_later(socket, ENOMEM);
 }
 
 /// Waits before the next attempt: after errors such as EMFILE, an immediate one would only waste processor time.

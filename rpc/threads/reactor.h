@@ -29,7 +29,7 @@ class Reactor {
     virtual bool ready(uint32_t events) = 0;
     /// `ready` has thrown this error. Logs it.
     virtual void failed(std::exception_ptr error) noexcept;
-    /// Whether `poll_one` may call `ready` without an event, because more data often follows what was read last.
+    /// Whether `poll_one` may call `ready` without an event, because more data often follows soon.
     virtual bool may_read_again() const noexcept { return false; }
     /// The reactor is destroyed while it still watches this object.
     virtual void reactor_ends() noexcept {}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # headers_alone.sh COMPILER SOURCE_DIR public|internal [more flags]
 # Checks that each public or internal header (cmake/internal_headers.regex) compiles alone, and that those outside
-# detail/ and the folders that do I/O include no header of Asio, JSON, CUDA, oneDNN, spdlog or OpenSSL, directly or
+# detail/ and the layers of rpc/ that use Asio include no header of Asio, JSON, CUDA, oneDNN, spdlog or OpenSSL, directly or
 # indirectly.
 set -euo pipefail
 compiler=$1 source=$2 which=$3

@@ -8,6 +8,7 @@
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/system/allocations_must_succeed.h"
+#include "tendril/tensor/detail/overloaded.h"
 
 namespace tendril::dist::autograd::detail {
 
@@ -43,14 +44,6 @@ std::exception_ptr named_backward(const std::exception_ptr& error) {
 /// deadline of backward.
 constexpr std::chrono::milliseconds kOverTimeout{10'000}, kLateOverTimeout{500};
 
-/// An overload set for std::visit. It has no catch-all, so an action without a handler does not compile.
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;  // for Clang before 17
-
 }  // namespace
 
 /// The state that ends with a pass. It is moved out of the pass under its lock, and used without the lock.
@@ -76,7 +69,7 @@ void Pass::act(Lock& lock) {
   std::optional<Ending> ending = take_ending(actions);
   lock.unlock();
   const auto alive = shared_from_this();
-  const auto carry_out = Overloaded{
+  const auto carry_out = tendril::detail::Overloaded{
       [&](const pass_action::Answer& one) { reply(one.message, write_answer(one.reports)); },
       // The error of a failed pass does not change, so reading it needs no lock.
       [&](const pass_action::Refuse& one) { reply(one.message, write_error(error_, transmitter_->self().name)); },

@@ -4,6 +4,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "tendril/tensor/detail/overloaded.h"
+
 namespace examples {
 
 using namespace tendril::dist::autograd;
@@ -284,68 +286,56 @@ void PassSimulation::act(WorkerId id) {
   }
 }
 
-namespace {
-
-/// An overload set for std::visit.
-template <class... F>
-struct Actions : F... {
-  using F::operator()...;
-};
-template <class... F>
-Actions(F...) -> Actions<F...>;  // for Clang before 17
-
-}  // namespace
-
 void PassSimulation::carry_out(WorkerId id, const PassAction& action) {
   using namespace pass_action;
   Worker& worker = workers_.at(id);
   std::ostringstream line;
   line << "  rank " << id << ": ";
-  const auto carry_out =
-      Actions{[&](const Answer& one) {
-                write_reports(line << "answer #" << one.message, one.reports);
-                post({.kind = Event::answer, .from = id, .to = senders_.at(one.message), .reports = one.reports});
-              },
-              [&](const Refuse& one) {
-                line << "refuse #" << one.message;
-                post({.kind = Event::answer, .from = id, .to = senders_.at(one.message), .refused = true});
-              },
-              [&](const AnswerOver& one) {
-                line << "answer over #" << one.message;
-                post({.kind = Event::over_answer, .from = id, .to = senders_.at(one.message)});
-              },
-              [&](const SendMark& one) {
-                write_messages(line << "send mark to rank " << one.to << ':', one.messages);
-                post({.kind = Event::mark, .from = id, .to = one.to, .messages = one.messages, .token = token_of(id)});
-              },
-              [&](const SendResolve& one) {
-                line << "send resolve to rank " << one.to;
-                post({.kind = Event::resolve, .from = id, .to = one.to, .token = token_of(id)});
-              },
-              [&](const SendOver& one) {
-                line << "send over to rank " << one.to;
-                post({.kind = Event::over, .from = id, .to = one.to, .token = token_of(id)});
-              },
-              [&](const Walk& one) {
-                write_messages(line << "walk from", one.sends);
-                worker.protocol.walked(behind(id, one.sends, false));
-              },
-              [&](WalkRoots) {
-                line << "walk from the roots";
-                worker.protocol.walked(behind(id, {}, true));
-              },
-              [&](RunGraph) {
-                line << "run the graph";
-                post({.kind = Event::run, .to = id});
-              },
-              [&](End) {
-                line << "end";
-                forget(id);
-              },
-              [&](Finish) {
-                line << "finish";
-                finished_ = true;
-              }};
+  const auto carry_out = tendril::detail::Overloaded{
+      [&](const Answer& one) {
+        write_reports(line << "answer #" << one.message, one.reports);
+        post({.kind = Event::answer, .from = id, .to = senders_.at(one.message), .reports = one.reports});
+      },
+      [&](const Refuse& one) {
+        line << "refuse #" << one.message;
+        post({.kind = Event::answer, .from = id, .to = senders_.at(one.message), .refused = true});
+      },
+      [&](const AnswerOver& one) {
+        line << "answer over #" << one.message;
+        post({.kind = Event::over_answer, .from = id, .to = senders_.at(one.message)});
+      },
+      [&](const SendMark& one) {
+        write_messages(line << "send mark to rank " << one.to << ':', one.messages);
+        post({.kind = Event::mark, .from = id, .to = one.to, .messages = one.messages, .token = token_of(id)});
+      },
+      [&](const SendResolve& one) {
+        line << "send resolve to rank " << one.to;
+        post({.kind = Event::resolve, .from = id, .to = one.to, .token = token_of(id)});
+      },
+      [&](const SendOver& one) {
+        line << "send over to rank " << one.to;
+        post({.kind = Event::over, .from = id, .to = one.to, .token = token_of(id)});
+      },
+      [&](const Walk& one) {
+        write_messages(line << "walk from", one.sends);
+        worker.protocol.walked(behind(id, one.sends, false));
+      },
+      [&](WalkRoots) {
+        line << "walk from the roots";
+        worker.protocol.walked(behind(id, {}, true));
+      },
+      [&](RunGraph) {
+        line << "run the graph";
+        post({.kind = Event::run, .to = id});
+      },
+      [&](End) {
+        line << "end";
+        forget(id);
+      },
+      [&](Finish) {
+        line << "finish";
+        finished_ = true;
+      }};
   std::visit(carry_out, action);
   transcript_.push_back(line.str());
 }
