@@ -1,5 +1,9 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril::detail {
 
 /// An overload set for std::visit: `std::visit(Overloaded{[](int) {}, [](const auto&) {}}, x)`. Without a catch-all, an
@@ -12,3 +16,5 @@ template <class... F>
 Overloaded(F...) -> Overloaded<F...>;  // for Clang before 17
 
 }  // namespace tendril::detail
+
+TENDRIL_API_END
